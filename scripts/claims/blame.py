@@ -9,12 +9,10 @@ these are, and the commands that make them.
 """
 import json
 import math
-import pathlib
 import re
 import statistics
-import sys
 
-from usage import answer_help
+from pages import put_section, script, table, wilson
 
 HEADING = "## Whose loss makes the answer wrong"
 NUMBERS = [  # field of a predicted head, words
@@ -25,21 +23,6 @@ NUMBERS = [  # field of a predicted head, words
 ]
 
 
-def wilson_interval(hits, count):
-    """Both ends of a share's 95 % interval (Wilson's)."""
-    z = 1.959964
-    share = hits / count
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def wilson(hits, count):
-    """A share in percent with its 95 % interval (Wilson's)."""
-    low, high = wilson_interval(hits, count)
-    return f"{100 * hits / count:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-
-
 def median_interval(values):
     """The median with the order statistics that hold it in at least 95 % of samples."""
     values = sorted(values)
@@ -48,25 +31,6 @@ def median_interval(values):
     while covered(below + 1) >= 0.95:
         below += 1
     return f"{statistics.median(values):.3g} ({values[below]:.3g} to {values[count - 1 - below]:.3g})"
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] + ["---:"] * (len(head) - 1)) + " |"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def by_policy(settings, cells_of):
-    """Rows of a table, one per policy of the settings (policy, budget): a cell has the numbers of all budgets, in their order."""
-    rows = []
-    for policy in dict.fromkeys(policy for policy, _ in settings):
-        columns = zip(*(cells_of(policy, budget) for own, budget in settings if own == policy))
-        rows.append([f"`{policy}`"] + [(" / " if any(" " in cell for cell in column) else "/").join(column) for column in columns])
-    return rows
-
-
-def of_budgets(settings):
-    """The head of the first column of such rows."""
-    return "policy, at " + "/".join(dict.fromkeys(budget for _, budget in settings if budget != "full"))
 
 
 def read_rescues(folder):
@@ -97,7 +61,7 @@ def section(rescues, what, commands):
     sizes = [len(r["keep"]["smallest"]["heads"]) for r in minimal]
     places = {field: [within(r, field) for r in minimal] for field, _ in NUMBERS}
     known = [(field, words) for field, words in NUMBERS if places[field] and None not in places[field]]
-    rows = [[f"{k}"] + [wilson(sum(place <= k for place in places[field]), len(minimal)).replace(" %", "") for field, _ in known]
+    rows = [[f"{k}"] + [wilson(sum(place <= k for place in places[field]), len(minimal), "") for field, _ in known]
             for k in (1, 2, 3, 4, 6, 8, 12, 20) if k <= heads]
     rows.append(["median k"] + [median_interval(places[field]) for field, _ in known])
     settings = rescues[0]["settings"]
@@ -127,24 +91,7 @@ known number, from left to right):
 """
 
 
-def replace_section(text, new, heading):
-    """The text with the section under this heading in place of the old one, or at its end."""
-    at = text.find(heading)
-    if at < 0:
-        return text.rstrip("\n") + "\n\n" + new
-    after = text.find("\n## ", at)
-    return text[:at] + new + ("" if after < 0 else text[after:])
-
-
-def main():
-    answer_help(__doc__)
-    folder, target = map(pathlib.Path, sys.argv[1:])
-    words = (folder / "rescue.txt").read_text(encoding="utf-8").strip()
-    what, _, commands = words.partition("\n\n")
-    text = target.read_text(encoding="utf-8") if target.exists() else "# Results on a real model\n"
-    target.write_text(replace_section(text, section(read_rescues(folder), what, commands.rstrip()), HEADING),
-                      encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+@script(__doc__)
+def main(folder, target):
+    what, _, commands = (folder / "rescue.txt").read_text(encoding="utf-8").strip().partition("\n\n")
+    put_section(target, section(read_rescues(folder), what, commands.rstrip()), HEADING)

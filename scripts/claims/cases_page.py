@@ -8,11 +8,8 @@ images/cases/NAME.svg beside TARGET.
 """
 import json
 import math
-import sys
-from pathlib import Path
 
-from blame import table
-from usage import answer_help
+from pages import fail, script, table, write
 
 POLICIES = ("h2o", "tova", "snapkv", "sink", "keydiff")
 HOW = {  # what the policy goes by
@@ -42,7 +39,7 @@ def read(path):
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as why:
-        sys.exit(f"cases_page.py: {path} cannot be read ({why}); run scripts/claims/cases.sh")
+        fail(f"{path} cannot be read ({why}); run scripts/claims/cases.sh")
 
 
 def case(name, rescue, follow):
@@ -92,21 +89,18 @@ text has a probability of {share(full["logprob"])}), `{settings["policy"]}` with
     return f"{text}\n\n![Blame and proof for {settings['policy']}, head by head](images/cases/{name}.svg)"
 
 
-def main():
-    answer_help(__doc__)
-    if len(sys.argv) != 3:
-        sys.exit("cases_page.py: takes FOLDER TARGET")
-    folder, target = Path(sys.argv[1]), Path(sys.argv[2])
+@script(__doc__)
+def main(folder, target):
     names = [name for name in POLICIES if (folder / "cases" / f"{name}.json").is_file()]
     if not names:
-        sys.exit(f"cases_page.py: {folder}/cases has no results; run scripts/claims/cases.sh")
+        fail(f"{folder}/cases has no results; run scripts/claims/cases.sh")
     of = {name: (read(folder / "cases" / f"{name}.json"), read(folder / "cases" / f"{name}-follow.json")) for name in names}
     begun = [name for name in names if "keep" not in of[name][0]]
     if begun:
-        sys.exit(f"cases_page.py: the search of {folder}/cases/{begun[0]}.json has not ended; run scripts/claims/cases.sh again")
+        fail(f"the search of {folder}/cases/{begun[0]}.json has not ended; run scripts/claims/cases.sh again")
     wrong = [name for name in names if not of[name][0]["full"]["right"] or of[name][0]["policy"]["right"]]
     if wrong:
-        sys.exit(f"cases_page.py: {folder}/cases/{wrong[0]}.json is no case: the full cache fails too, or the policy answers")
+        fail(f"{folder}/cases/{wrong[0]}.json is no case: the full cache fails too, or the policy answers")
     sets = [{tuple(head) for head in (rescue["keep"]["smallest"] or {"heads": []})["heads"]} for rescue, _ in of.values()]
     often = sorted(head for head in set().union(*sets) if sum(head in one for one in sets) > len(sets) / 2)
     again = (f"Heads {places(often)} are in the sets of more than half of the cases: the model finds its answer through few heads.\n\n"
@@ -137,10 +131,4 @@ One case by itself, here the first:
     build/bin/kvloupe follow {first["prompt"]} --segment needle --policy "{first["policy"]}" --budget {first["budget"]}
     build/bin/kvloupe export case.json --figure rescue -o case.svg
 """
-    beside = target.with_suffix(".part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(target)
-
-
-if __name__ == "__main__":
-    main()
+    write(target, text)

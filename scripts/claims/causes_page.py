@@ -5,13 +5,9 @@
 """
 import json
 import math
-import pathlib
 import statistics
-import sys
 
-from blame import replace_section, table
-from claims_study import spearman
-from usage import answer_help
+from pages import put_section, script, spearman, table
 
 HEADING = "## Why the evidence was lost"
 POLICIES = ["snapkv", "h2o", "keydiff", "snapkv+adakv"]
@@ -147,12 +143,6 @@ numbers and this fall, and of their sizes without signs:""",
     return "\n\n".join(parts) + "\n"
 
 
-def main():
-    answer_help(__doc__)
-    folder, target = map(pathlib.Path, sys.argv[1:])
-    text = target.read_text(encoding="utf-8")
-    target.write_text(replace_section(text, section(folder), HEADING), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+@script(__doc__)
+def main(folder, target):
+    put_section(target, section(folder), HEADING)

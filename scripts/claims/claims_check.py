@@ -8,18 +8,14 @@ one number per trace for each row, under the row's claim. Shares no code with kv
 numbers beside those of the studies.
 """
 import json
-import sys
-from pathlib import Path
 
-from usage import answer_help
+from pages import fail, script, write
 
-if __name__ == "__main__":
-    answer_help(__doc__)
 try:
     import h5py
     import numpy as np
 except ImportError as missing:
-    sys.exit(f"claims_check.py: {missing}; run it with build/python/bin/python (scripts/test-python.sh --prepare makes it)")
+    np, lacking = None, str(missing)
 
 SHARE = 0.2  # the budget of all rows with a policy
 BLOCK = 128
@@ -141,22 +137,17 @@ def numbers_of(path):
     }
 
 
-def main():
-    if len(sys.argv) not in (2, 3) or not all(one.isdigit() and int(one) for one in sys.argv[2:]):
-        sys.exit("claims_check.py: takes FOLDER [COUNT]")
-    folder = Path(sys.argv[1])
-    paths = sorted((folder / "traces").glob("*.h5"))[:int(sys.argv[2]) if len(sys.argv) > 2 else None]
+@script(__doc__)
+def main(folder, count=None):
+    if np is None:
+        fail(f"{lacking}; run it with build/python/bin/python (scripts/test-python.sh --prepare makes it)")
+    if count is not None and not (str(count).isdigit() and int(str(count))):
+        fail("takes FOLDER [COUNT]")
+    paths = sorted((folder / "traces").glob("*.h5"))[:count and int(str(count))]
     if not paths:
-        sys.exit(f"claims_check.py: {folder}/traces has no traces; run scripts/claims/claims.sh")
+        fail(f"{folder}/traces has no traces; run scripts/claims/claims.sh")
     rows = {}
     for path in paths:
         for claim, number in numbers_of(path).items():
             rows.setdefault(claim, []).append(number)
-    beside = folder / "check.part"
-    beside.write_text(json.dumps({"traces": [path.name for path in paths], "rows": rows}, ensure_ascii=False, indent=1) + "\n",
-                      encoding="utf-8")
-    beside.replace(folder / "check.json")
-
-
-if __name__ == "__main__":
-    main()
+    write(folder / "check.json", json.dumps({"traces": [path.name for path in paths], "rows": rows}, ensure_ascii=False, indent=1) + "\n")

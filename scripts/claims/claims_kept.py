@@ -15,10 +15,9 @@ that the file has is not replayed again. Sets are those after the prompt's last 
 import json
 import statistics
 import subprocess
-import sys
 from pathlib import Path
 
-from usage import answer_help
+from pages import fail, script, write
 
 PROGRAM = Path(__file__).resolve().parents[2] / "build/bin/kvloupe"
 POLICIES = ("keydiff", "tova", "snapkv", "h2o")
@@ -26,20 +25,21 @@ BLOCKS = ("1", "32", "128", "all")
 LAST = 32  # tokens of the prompt, in which its question stands
 
 
-def replay(trace, policy, block, *more):
-    command = [str(PROGRAM), "replay", str(trace), "--policy", policy, "--budget", "20%", "--block", block, "--json", "-", *more]
-    done = subprocess.run(command, capture_output=True, text=True)
+def told(verb, trace, *words):
+    """The JSON that kvloupe writes about a trace."""
+    done = subprocess.run([PROGRAM, verb, trace, *words], capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"claims_kept.py: {trace}, {policy}: {done.stderr.strip()}")
+        fail(f"{trace}: {done.stderr.strip()}")
     return json.loads(done.stdout)
+
+
+def replay(trace, policy, block, *more):
+    return told("replay", trace, "--policy", policy, "--budget", "20%", "--block", block, "--json", "-", *more)
 
 
 def prompt_of(trace):
     """(length of the prompt, tokens of the needle)"""
-    done = subprocess.run([str(PROGRAM), "info", str(trace), "--json"], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"claims_kept.py: {trace}: {done.stderr.strip()}")
-    info = json.loads(done.stdout)
+    info = told("info", trace, "--json")
     return info["run"]["prompt_length"], {token for part in info["segments"] if part["name"] == "needle"
                                           for token in range(part["first"], part["end"])}
 
@@ -68,14 +68,11 @@ def numbers_of(trace):
     return found
 
 
-def main():
-    answer_help(__doc__)
-    if len(sys.argv) != 2:
-        sys.exit("claims_kept.py: takes FOLDER")
-    folder = Path(sys.argv[1])
+@script(__doc__)
+def main(folder):
     traces = sorted((folder / "traces").glob("*.h5"))
     if not traces:
-        sys.exit(f"claims_kept.py: {folder}/traces has no traces; run scripts/claims/claims.sh")
+        fail(f"{folder}/traces has no traces; run scripts/claims/claims.sh")
     target = folder / "kept.json"
     rows = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {}
     for trace in traces:
@@ -84,10 +81,4 @@ def main():
         for number, value in numbers_of(trace).items():
             if value is not None:
                 rows.setdefault(number, {})[trace.name] = value
-        beside = target.with_suffix(".part")
-        beside.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-        beside.replace(target)
-
-
-if __name__ == "__main__":
-    main()
+        write(target, json.dumps(rows, indent=1) + "\n")

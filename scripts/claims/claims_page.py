@@ -11,15 +11,12 @@ import itertools
 import json
 import os
 import statistics
-import sys
-from pathlib import Path
 
-from blame import table
 from claims_rows import ROWS, TASKS
 from claims_study import Kept, Study, read_store, write_store
 from claims_verdict import SAME, verdict, written
 from claims_why import above_chance, looked_into
-from usage import answer_help
+from pages import fail, script, table, write
 
 
 def checked(folder, studies, store):
@@ -36,7 +33,7 @@ def checked(folder, studies, store):
             continue
         ours, theirs = compute(studies[name].of(check["traces"])), again[claim]
         if len(ours) != len(theirs):
-            sys.exit(f"claims_page.py: {path} has {len(theirs)} numbers for: {claim}; the study has {len(ours)}. "
+            fail(f"{path} has {len(theirs)} numbers for: {claim}; the study has {len(ours)}. "
                      "Run scripts/claims/claims_check.py again")
         # Prompts stand in another order there.
         apart = max(abs(one - other) for one, other in zip(sorted(ours), sorted(theirs)))
@@ -104,10 +101,10 @@ def page(folder, store=None):
     for name, study in studies.items():
         study.place = studies["places"].prompts("place")
         if isinstance(study, Study) and len(study.whole) < 3:
-            sys.exit(f"claims_page.py: {folder}/{name}.sqlite has {len(study.whole)} whole prompt{'s'[:len(study.whole) - 1]}; intervals "
+            fail(f"{folder}/{name}.sqlite has {len(study.whole)} whole prompt{'s'[:len(study.whole) - 1]}; intervals "
                      "need three: run scripts/claims/claims.sh with a larger COUNT")
     for name in (name for name in studies if name.startswith("needles") and studies[name].whole - studies["places"].whole):
-        sys.exit(f"claims_page.py: {folder}/places.json has no place of some prompts of {name}; run scripts/claims/claims_places.py {folder}")
+        fail(f"{folder}/places.json has no place of some prompts of {name}; run scripts/claims/claims_places.py {folder}")
     papers, prompts, verdicts = {}, {}, {}
     left_out = {name for name, _, _ in TASKS if not above_chance(studies, name)}
     for paper, claim, place, theirs, name, compute, side, threshold in ROWS:
@@ -115,7 +112,7 @@ def page(folder, store=None):
             continue
         numbers = compute(studies[name])
         if not numbers:
-            sys.exit(f"claims_page.py: {folder} has no values of the study {name} for: {claim}; run scripts/claims/claims.sh again")
+            fail(f"{folder} has no values of the study {name} for: {claim}; run scripts/claims/claims.sh again")
         says = verdict(numbers, side, threshold)[2]
         of, _, case = claim.partition(", ")
         facts = f"{place}: {theirs}; {side} {threshold:g}; {len(numbers)} × `{name}`"
@@ -169,18 +166,8 @@ prompt. H2O, TOVA, SnapKV and StreamingLLM are baselines of the papers; their ro
 """
 
 
-def main():
-    answer_help(__doc__)
-    if len(sys.argv) not in (3, 4):
-        sys.exit("claims_page.py: takes FOLDER TARGET [STORE]")
-    target, store = Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) == 4 else None
+@script(__doc__)
+def main(folder, target, store=None):
     if store:
         store.mkdir(parents=True, exist_ok=True)
-    text = page(Path(sys.argv[1]), store)
-    beside = target.with_suffix(".part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(target)
-
-
-if __name__ == "__main__":
-    main()
+    write(target, page(folder, store))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes tasks of real text for a chat model, as JSON lines that studies read (docs/studies.md).
 
-    scripts/claims/claims_prompts.py FOLDER TASK LENGTH COUNT      writes FOLDER/TASK-LENGTH.jsonl
-    scripts/claims/claims_prompts.py FOLDER TASK LENGTH COUNT --blind    and TASK-blind-LENGTH.jsonl, without the evidence
-    scripts/claims/claims_prompts.py FOLDER TASK LENGTH COUNT FIRST      lines FIRST to COUNT - 1, as TASK-LENGTH-fromFIRST.jsonl
+    scripts/claims/claims_prompts.py FOLDER TASK LENGTH COUNT [FIRST]    writes FOLDER/TASK-LENGTH.jsonl
+    … --blind    and TASK-blind-LENGTH.jsonl, without the evidence
+    … FIRST      lines FIRST to COUNT - 1, as TASK-LENGTH-fromFIRST.jsonl
 
 LENGTH is in tokens, roughly: the script counts characters. Everything follows from the line's number, so a larger COUNT
 keeps the lines of a smaller one. A blind prompt lacks what links its question to the answer: a name in the line that holds
@@ -25,6 +25,7 @@ GPL, version 1 or later); the library of the python3 that runs this script (Pyth
 the essays and questions of assets/prompts/real (kvloupe's own licence). Each prompt but those of `plain` is written out in the chat
 template of SmolLM2-Instruct.
 """
+import functools
 import glob
 import json
 import random
@@ -33,7 +34,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from usage import answer_help
+from pages import fail, script, write
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets/prompts/real"
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
@@ -56,10 +57,6 @@ WORDS = """apple anchor basket beacon bottle bridge bucket button candle carpet 
     packet palace parrot pepper pencil pillow planet pocket potato prison puzzle rabbit ribbon river rocket saddle sailor
     salmon school shadow silver spider spring square statue stone sugar summer temple thread ticket timber tomato tunnel
     turtle valley velvet violin wagon walnut window winter wizard yellow""".split()
-
-
-def fail(line):
-    sys.exit(f"claims_prompts.py: {line}")
 
 
 def perl_folder():
@@ -91,13 +88,7 @@ def sentences_of_manual(name):
     return found
 
 
-_manuals = {}
-
-
-def manual(name):
-    if name not in _manuals:
-        _manuals[name] = sentences_of_manual(name)
-    return _manuals[name]
+manual = functools.cache(sentences_of_manual)
 
 
 def parts_of_manuals(characters):
@@ -265,14 +256,12 @@ def code(i, length, blind):
 TASKS = {make.__name__: make for make in (needle, needles, keyvalue, variables, questions, prose, plain, code)}
 
 
-def main():
-    answer_help(__doc__)
-    given = [one for one in sys.argv[1:] if one != "--blind"]
-    if len(given) not in (4, 5) or given[1] not in TASKS or not all(one.isdigit() for one in given[2:]):
+@script(__doc__)
+def main(folder, task, length, count, first="0"):
+    task, numbers, blind = str(task), [str(one) for one in (length, count, first)], "--blind" in sys.argv
+    if task not in TASKS or not all(one.isdigit() for one in numbers):
         fail(f"takes FOLDER TASK LENGTH COUNT [FIRST] [--blind]; tasks: {', '.join(TASKS)}")
-    blind = "--blind" in sys.argv
-    folder, task, length, count = Path(given[0]), given[1], int(given[2]), int(given[3])
-    first = int(given[4]) if len(given) == 5 else 0
+    length, count, first = map(int, numbers)
     if first >= count:
         fail(f"FIRST is {first}, which is not below COUNT, {count}")
     if length < 300:
@@ -281,11 +270,4 @@ def main():
         fail(f"{task} has no question, so that it has no prompts without evidence")
     lines = [json.dumps(TASKS[task](i, length, blind), ensure_ascii=False) + "\n" for i in range(first, count)]
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{task}{'-blind' if blind else ''}-{length}{f'-from{first}' if first else ''}.jsonl"
-    beside = target.with_suffix(".part")
-    beside.write_text("".join(lines), encoding="utf-8")
-    beside.replace(target)
-
-
-if __name__ == "__main__":
-    main()
+    write(folder / f"{task}{'-blind' if blind else ''}-{length}{f'-from{first}' if first else ''}.jsonl", "".join(lines))

@@ -2,13 +2,12 @@
 import copy
 import gzip
 import json
-import math
 import re
 import sqlite3
 import statistics
-import sys
 import zlib
 
+from pages import fail, ranks
 
 LATE = 0.75  # from this place on a needle is late: a quarter of the cache holds it if only recent tokens stay
 
@@ -22,7 +21,7 @@ class Kept:
             for number, values in read_json(path).items():
                 self.numbers.setdefault(number, {}).update({plain_name(one): value for one, value in values.items()})
         elif not self.numbers:
-            sys.exit(f"claims_page.py: {path} is missing; run scripts/claims/claims.sh")
+            fail(f"{path} is missing; run scripts/claims/claims.sh")
 
     def prompts(self, number):
         """{prompt: value}"""
@@ -41,7 +40,7 @@ def read_json(path):
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as why:
-        sys.exit(f"claims_page.py: {path} is not JSON ({why}); delete it and run scripts/claims/claims.sh again")
+        fail(f"{path} is not JSON ({why}); delete it and run scripts/claims/claims.sh again")
 
 
 def read_store(path):
@@ -51,7 +50,7 @@ def read_store(path):
     try:
         return json.loads(gzip.decompress(path.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error) as why:
-        sys.exit(f"claims_page.py: {path} is damaged ({why}); take it from the repository again")
+        fail(f"{path} is damaged ({why}); take it from the repository again")
 
 
 def plain_name(name):
@@ -82,7 +81,7 @@ class Study:
         self.rows, self.names = None, {}
         if not path.is_file():
             if not self.whole:
-                sys.exit(f"claims_page.py: {path} is missing; run scripts/claims/claims.sh")
+                fail(f"{path} is missing; run scripts/claims/claims.sh")
             return
         self.rows = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
@@ -90,11 +89,11 @@ class Study:
                                for where in ("", "WHERE state != 'done'"))
             self.names = {trace: plain_name(name) for trace, name in self.rows.execute("SELECT trace, name FROM traces")}
         except sqlite3.DatabaseError as why:
-            sys.exit(f"claims_page.py: {path} is not a results file ({why}); delete it and run scripts/claims/claims.sh again")
+            fail(f"{path} is not a results file ({why}); delete it and run scripts/claims/claims.sh again")
         # A study may be read before its end: prompts of which some items are still to do would not be paired.
         self.names = {trace: name for trace, name in self.names.items() if trace in every - left_out}
         if not self.names and not self.whole:
-            sys.exit(f"claims_page.py: {path} has no prompt with all its items done; run scripts/claims/claims.sh again")
+            fail(f"{path} has no prompt with all its items done; run scripts/claims/claims.sh again")
         self.whole |= set(self.names.values())
 
     def of(self, names):
@@ -238,20 +237,6 @@ def rise(study, measure, policy, block, other_block, budget="20%"):
     """{prompt: its value with a block − with another}"""
     first, second = (study.prompts(measure, policy, budget, one) for one in (block, other_block))
     return {prompt: first[prompt] - second[prompt] for prompt in first.keys() & second.keys()}
-
-
-def ranks(values):
-    """From 1; equal values get the mean of their ranks."""
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]
-
-
-def spearman(a, b):
-    """The rank correlation."""
-    a, b = ranks(a), ranks(b)
-    mean = (len(a) + 1) / 2
-    product = sum((x - mean) * (y - mean) for x, y in zip(a, b))
-    return product / math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
 
 
 def layer_sums(study, measure, policy, budget="50%"):

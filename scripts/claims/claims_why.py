@@ -1,11 +1,10 @@
 """The section "Looked into" of docs/claims.md: what is behind verdicts that surprise. A sentence stands only if its numbers bear it."""
 import statistics
-import sys
 
-from blame import table, wilson, wilson_interval
 from claims_rows import TASKS, one_less_four
 from claims_study import LATE, found, found_early, lower, lower_if, mean, share
 from claims_verdict import verdict, written
+from pages import fail, table, wilson, wilson_interval
 
 L = "later_perturbation_l1"
 SNAP = "snapkv(pool=max)"
@@ -244,7 +243,7 @@ def study_of_chance(studies, task):
     word = {"several": "needles"}.get(task, task) + "-blind"
     found_without = studies["chance"].part(word).prompts("answer_found", "full", "full")
     if not found_without:
-        sys.exit(f"claims_page.py: chance.sqlite has no prompt of {word} with all its items done; run scripts/claims/claims.sh again")
+        fail(f"chance.sqlite has no prompt of {word} with all its items done; run scripts/claims/claims.sh again")
     return found_without
 
 

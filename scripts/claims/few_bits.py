@@ -7,30 +7,12 @@ Answers and distances are of runs in the model, with a bootstrap's 95 % interval
 `kvloupe replay` counts after the last token of the captured prompts.
 """
 import json
-import sqlite3
 import statistics
 import subprocess
-import sys
-from pathlib import Path
 
-from blame import replace_section, table
-from usage import answer_help
-from head_tables import interval, written
+from pages import fail, interval, put_section, script, table, values_of, with_interval as written
 
 HEADING = "## Fewer entries or fewer bits"
-
-
-def values_of(path, measure):
-    """{(policy, budget): {prompt: value}}; the full cache's budget is "full"."""
-    if not path.is_file():
-        sys.exit(f"few_bits.py: {path} is missing; run scripts/claims/few_bits.sh")
-    found = {}
-    file = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    for prompt, policy, budget, value in file.execute(
-            "SELECT i.trace, i.policy, i.budget, v.value FROM items i JOIN replay_values v USING (item) "
-            "JOIN measures m USING (measure) WHERE m.name = ? ORDER BY i.item", (measure,)):
-        found.setdefault((policy, budget), {})[prompt] = float(value)
-    return found
 
 
 def held(folder, policy, budget):
@@ -43,18 +25,15 @@ def held(folder, policy, budget):
         megabytes.append(told["held"] / 1e6)
         shares.append(told["held"] / told["full"])
     if not shares:
-        sys.exit(f"few_bits.py: {folder}/traces is empty; run scripts/claims/few_bits.sh")
+        fail(f"{folder}/traces is empty; run scripts/claims/few_bits.sh")
     return statistics.fmean(megabytes), statistics.fmean(shares), len(shares)
 
 
-def main():
-    answer_help(__doc__)
-    if len(sys.argv) != 3:
-        sys.exit("few_bits.py: takes FOLDER TARGET")
-    folder, target = Path(sys.argv[1]), Path(sys.argv[2])
+@script(__doc__)
+def main(folder, target):
     measured = {}
     for name in ("bits", "entries"):
-        answers, far = (values_of(folder / f"{name}.sqlite", f"answer_{one}") for one in ("found", "hidden_distance"))
+        answers, far = (values_of(folder / f"{name}.sqlite", f"answer_{one}", "few_bits.sh") for one in ("found", "hidden_distance"))
         for setting, one in answers.items():
             measured.setdefault(setting, (one, far.get(setting, {})))
     full = measured["full", "full"][0]
@@ -98,11 +77,4 @@ in 16 bits. Where an interval of differences is zero, every prompt was answered 
 
     scripts/claims/few_bits.sh      # makes this section
 """
-    page = target.read_text(encoding="utf-8")
-    beside = target.with_suffix(".part")
-    beside.write_text(replace_section(page, text, HEADING), encoding="utf-8")
-    beside.replace(target)
-
-
-if __name__ == "__main__":
-    main()
+    put_section(target, text, HEADING)

@@ -2,21 +2,19 @@
 """Writes the section "Which number foretells the answers" of a page from the studies of scripts/claims/foretell.sh.
 
     scripts/claims/foretell_page.py FOLDER TARGET [KVLOUPE]
-    scripts/claims/foretell_page.py FOLDER TARGET KVLOUPE --demo     from the study of scripts/claims/foretell-demo.sh
+    scripts/claims/foretell_page.py FOLDER TARGET KVLOUPE --demo     from the study of scripts/claims/foretell.sh --demo
 
 Reads FOLDER/results-KIND.sqlite of each kind of prompts; the tables are those of kvloupe study foretell, without the signs of percent. The rest of TARGET
 stays as it is. For the real model it also writes analysis/measure/foretold_answers.cpp, the program's words about its measures.
 """
 import math
 import re
-import sqlite3
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from blame import by_policy, of_budgets, replace_section, table, wilson
-from usage import answer_help
+from pages import by_policy, of_budgets, put_section, script, table, values_of, wilson
 
 HEADING = "## Which number foretells the answers"
 BEST = ("answer_residual_change", "answer_worst_layer_error")
@@ -36,31 +34,21 @@ SHOWN = """The window's first read-out, the figure `overview` and the budget cur
 """
 
 
-def values(path):
-    """{(policy, budget): {measure: [values over prompts]}} of all that is done."""
-    rows = sqlite3.connect(f"file:{path}?mode=ro", uri=True).execute(
-        "SELECT i.policy, i.budget, m.name, v.value FROM items i JOIN replay_values v USING (item) "
-        "JOIN measures m USING (measure) WHERE i.state = 'done'")
-    found = {}
-    for policy, budget, measure, value in rows:
-        found.setdefault((policy, budget), {}).setdefault(measure, []).append(value)
-    return found
-
-
-def settings_table(studies):
-    first = next(iter(studies.values()))
-    settings = sorted(first, key=lambda one: (one[0] != "full", one[0], one[1]))
+def settings_table(results):
+    """results: {kind: results file}"""
+    names = ("answer_found", *BEST)
+    studies = {kind: {name: values_of(path, name, "foretell.sh") for name in names} for kind, path in results.items()}
+    settings = sorted(next(iter(studies.values()))["answer_found"], key=lambda one: (one[0] != "full", one[0], one[1]))
     head = [of_budgets(settings)]
     for kind in studies:
         head += [f"{kind}: answered, %", "change of the residual stream", "worst layer"]
 
-    def cells(policy, budget):
+    def cells(*setting):
         row = []
         for study in studies.values():
-            own = study.get((policy, budget), {})
-            answered = own.get("answer_found", [])
-            row.append(wilson(sum(value == 1 for value in answered), len(answered)).replace(" %", "") if answered else "–")
-            row += [f"{statistics.fmean(own[name]):.3f}" if own.get(name) else "–" for name in BEST]
+            answered, *best = (list(study[name].get(setting, {}).values()) for name in names)
+            row.append(wilson(sum(value == 1 for value in answered), len(answered), "") if answered else "–")
+            row += [f"{statistics.fmean(own):.3f}" if own else "–" for own in best]
         return row
     return table(head, by_policy(settings, cells))
 
@@ -107,21 +95,17 @@ const std::vector<ForetoldAnswers>& foretold_answers() {
 """, encoding="utf-8")
 
 
-def main():
-    answer_help(__doc__)
+@script(__doc__)
+def main(folder, target, program="build/bin/kvloupe"):
     demo = "--demo" in sys.argv
-    given = [a for a in sys.argv[1:] if a != "--demo"]
-    folder, target = Path(given[0]), Path(given[1])
-    program = given[2] if len(given) > 2 else "build/bin/kvloupe"
-    studies, tables, printed_of = {}, [], {}
+    results, tables, printed_of = {}, [], {}
     for kind, words in (DEMO_KINDS if demo else KINDS).items():
-        results = folder / f"results-{kind}.sqlite"
-        printed = subprocess.run([program, "study", "foretell", "answer_found", str(results)], check=True,
+        results[kind] = folder / f"results-{kind}.sqlite"
+        printed = subprocess.run([program, "study", "foretell", "answer_found", results[kind]], check=True,
                                  capture_output=True, text=True, encoding="utf-8").stdout
         printed_of[kind] = printed
         printed = printed.strip().replace(" % [", " [")
         tables.append(f"**{kind}**: {words}.\n" + (best(printed) if demo else printed))
-        studies[kind] = values(results)
     if not demo:
         write_catalogue(printed_of, Path(__file__).resolve().parents[2] / "analysis/measure/foretold_answers.cpp")
     joined = "\n\n".join(tables)
@@ -137,13 +121,8 @@ the better value, in pairs of a right and a wrong run. Brackets: 95 % intervals
 
 {"" if demo else SHOWN}Means of each setting over all prompts (`full` is the full cache, which is not always right either):
 
-{settings_table(studies)}
+{settings_table(results)}
 
-    scripts/foretell{"-demo" if demo else ""}.sh
+    scripts/claims/foretell.sh{" --demo" if demo else ""}
 """
-    page = target.read_text(encoding="utf-8") if target.exists() else "# Results on a real model\n"
-    target.write_text(replace_section(page, text, HEADING), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    put_section(target, text, HEADING)

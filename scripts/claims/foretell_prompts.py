@@ -14,7 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-from usage import answer_help
+from claims_prompts import among, prompt
+from pages import script, write
 
 PLACES = ["library", "bakery", "harbour", "museum", "garden", "station", "theatre", "castle", "market", "hospital",
           "school", "factory", "stadium", "chapel", "bridge", "tower", "mill", "farm", "quarry", "brewery"]
@@ -23,7 +24,6 @@ THINGS = ["mango", "violin", "chess", "sailing", "pottery", "coffee", "jazz", "t
 NAMES = ["Anna", "Boris", "Clara", "David", "Elena", "Felix", "Greta", "Henry", "Irene", "Jonas", "Karin", "Louis",
          "Maria", "Nils", "Olga", "Peter", "Rosa", "Simon", "Tessa", "Victor"]
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 
 
 def essay():
@@ -33,19 +33,10 @@ def essay():
     return [s for s in sentences if 30 < len(s) < 300]
 
 
-def line(context, question, prefix, answer, evidence):
-    return {"input": f"{SYSTEM}<|im_start|>user\n{context}\n\n{question}",
-            "answer_prefix": f"<|im_end|>\n<|im_start|>assistant\n{prefix}",
-            "outputs": [answer], "needle": evidence}
-
-
 def hidden(chance, sentences, count, facts):
     """So many sentences of the essay, from some sentence on, with the facts among them."""
     start = chance.randrange(len(sentences))
-    text = [sentences[(start + k) % len(sentences)] for k in range(count)]
-    for fact, at in sorted(zip(facts, sorted(chance.sample(range(1, count), len(facts)))), key=lambda x: -x[1]):
-        text.insert(at, fact)
-    return " ".join(text)
+    return among(chance, [sentences[(start + k) % len(sentences)] for k in range(count)], facts)
 
 
 def needles(i, sentences, count):
@@ -57,7 +48,7 @@ def needles(i, sentences, count):
     text = hidden(chance, sentences, count, facts)
     asked = chance.randrange(3)
     question = f"What is the secret code of the {places[asked]} in this text?"
-    return line(text, question, f"The secret code of the {places[asked]} is", str(numbers[asked]), facts[asked])
+    return prompt(text, question, f"The secret code of the {places[asked]} is", str(numbers[asked]), facts[asked])
 
 
 def things(i, sentences, count):
@@ -68,7 +59,7 @@ def things(i, sentences, count):
     text = hidden(chance, sentences, count, facts)
     asked = chance.randrange(3)
     question = f"What did {names[asked]} say is the best thing in the world?"
-    return line(text, question, f"{names[asked]} said that the best thing in the world is", best[asked], facts[asked])
+    return prompt(text, question, f"{names[asked]} said that the best thing in the world is", best[asked], facts[asked])
 
 
 def of_demo(i, sentences, count, hidden_numbers):
@@ -91,23 +82,12 @@ def demo_sentences():
     return [s for s in sentences if s and "magic number" not in s]
 
 
-def main():
-    answer_help(__doc__)
-    folder = Path(sys.argv[1])
-    demo = "--demo" in sys.argv
-    given = [a for a in sys.argv[2:] if a != "--demo"]
-    count, length = (int(a) for a in (given + ["50", "20"][len(given):])[:2])
+@script(__doc__)
+def main(folder, count="50", length="20"):
     folder.mkdir(parents=True, exist_ok=True)
-    sentences = demo_sentences() if demo else essay()
-    kinds = (("needles", needles), ("things", things))
-    if demo:
-        kinds = (("one", lambda *a: of_demo(*a, 1)), ("four", lambda *a: of_demo(*a, 4)))
-    for name, make in kinds:
-        prompts = [make(i, sentences, length) for i in range(count)]
-        with open(folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
-            for one in prompts:
-                file.write(json.dumps(one, ensure_ascii=False) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    sentences, kinds = essay(), {"needles": needles, "things": things}
+    if "--demo" in sys.argv:
+        sentences, kinds = demo_sentences(), {"one": lambda *a: of_demo(*a, 1), "four": lambda *a: of_demo(*a, 4)}
+    for name, make in kinds.items():
+        prompts = [make(i, sentences, int(str(length))) for i in range(int(str(count)))]
+        write(folder / f"{name}.jsonl", "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in prompts))

@@ -1,25 +1,17 @@
 #!/usr/bin/env python3
-"""Prints the rows of an evaluation with needles that its policy missed and the full cache found.
-
-usage: missed_rows.py RESULTS.json MOST
-"""
+"""Prints the rows of an evaluation with needles that its policy missed and the full cache found: missed_rows.py RESULTS MOST"""
 import json
-import sys
 
-from usage import answer_help
-
-answer_help(__doc__)
-runs = json.load(open(sys.argv[1], encoding="utf-8"))["runs"]
+from pages import script
 
 
 def case(run):
     return run["length"], run["depth"], run["sample"]
 
 
-found = {case(run) for run in runs if run["policy"] == "full" and run["correct"]}
-rows = [
-    row
-    for row, run in enumerate(runs)
-    if run["policy"] != "full" and not run["correct"] and case(run) in found
-]
-print(*rows[: int(sys.argv[2])])
+@script(__doc__)
+def main(results, most):
+    runs = json.loads(results.read_text(encoding="utf-8"))["runs"]
+    found = {case(run) for run in runs if run["policy"] == "full" and run["correct"]}
+    rows = [row for row, run in enumerate(runs) if run["policy"] != "full" and not run["correct"] and case(run) in found]
+    print(*rows[:int(str(most))])

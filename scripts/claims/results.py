@@ -1,22 +1,9 @@
 #!/usr/bin/env python3
 """Writes docs/results.md from the JSON files of scripts/claims/results.sh: results.py FOLDER TARGET."""
 import json
-import math
-import pathlib
-import random
 import statistics
-import sys
 
-from blame import by_policy, of_budgets, table, wilson
-from usage import answer_help
-
-answer_help(__doc__)
-folder, target = map(pathlib.Path, sys.argv[1:])
-
-
-def load(name):
-    with open(folder / f"{name}.json", encoding="utf-8") as file:
-        return json.load(file)
+from pages import by_policy, of_budgets, resampled, script, signed, table, wilson, write
 
 
 def rate(runs):
@@ -25,14 +12,13 @@ def rate(runs):
 
 def rate_with_interval(runs):
     """As rate, with its 95 % interval (Wilson's)."""
-    return wilson(sum(run["correct"] for run in runs), len(runs)).replace(" %", "") if runs else "–"
+    return wilson(sum(run["correct"] for run in runs), len(runs), "") if runs else "–"
 
 
 def paired_interval(differences):
     """Mean difference from the full cache on the same texts, with its 95 % bootstrap interval over texts."""
-    draw = random.Random(1)
-    means = sorted(statistics.fmean(draw.choices(differences, k=len(differences))) for _ in range(2000))
-    return f"{statistics.fmean(differences):+.3f} ({means[49]:+.3f} to {means[1949]:+.3f})".replace("-", "−")
+    means = resampled(differences)
+    return f"{signed(statistics.fmean(differences), '+.3f')} ({signed(means[49], '+.3f')} to {signed(means[1949], '+.3f')})"
 
 
 def settings_of(runs):
@@ -54,10 +40,6 @@ def count(results):
 
 def only_length(results):
     return ", ".join(str(length) for length in sorted({run["length"] for run in results["runs"]}))
-
-
-def signed(number):
-    return f"{number:+.1f}".replace("-", "−")
 
 
 def distances(run):
@@ -90,35 +72,8 @@ def with_and_without(results, what):
             without, with_it = (sum(pair[i][place] for pair in pairs) for i in (0, 1))
             changes[-1].append(100 * (with_it / without - 1) if without > 0 else 0.0)
             lower = sum(pair[1][place] < pair[0][place] for pair in pairs)
-            rows[-1].append(f"{signed(changes[-1][-1])} ({lower}/{len(pairs)})")
+            rows[-1].append(f"{signed(changes[-1][-1], '+.1f')} ({lower}/{len(pairs)})")
     return rows, changes
-
-
-needle, context, four = load("needle"), load("needle-context-only"), load("four-needles")
-perplexity, critical = load("perplexity"), load("critical")
-lengths = sorted({run["length"] for run in needle["runs"]})
-depths = sorted({run["depth"] for run in needle["runs"]})
-settings = needle["settings"]
-
-lines = {(line["policy"], line["budget"]): line for line in perplexity["summary"]}
-
-
-def perplexity_cells(policy, budget):
-    line = lines[policy, budget]
-    differences = [run["loss_difference"] for run in perplexity["runs"] if (run["policy"], run["budget"]) == (policy, budget)]
-    kl, same = line.get("kl"), line.get("same_top1")
-    return [f"{line['perplexity']:.2f}", "0" if budget == "full" else paired_interval(differences), "–" if kl is None else f"{kl:.4f}",
-            "–" if same is None else f"{100 * same:.1f}"]
-
-
-perplexity_rows = by_policy(lines, perplexity_cells)
-drift_rows = by_policy([one for one in lines if "hidden_distance" in lines[one]],
-                       lambda policy, budget: [f"{100 * distance:.2f}" for distance in distances(lines[policy, budget])])
-budgets = of_budgets(settings_of(needle["runs"]))
-by_length_and_depth = [by_length + by_depth[2:] for by_length, by_depth in zip(
-    grid(needle, lengths, lambda r: r["length"]), grid(needle, depths, lambda r: r["depth"]))]
-text_rows, text_changes = with_and_without(critical, "texts:")
-needle_rows, needle_changes = with_and_without(needle, "needles:")
 
 
 def lowered(changes):
@@ -126,17 +81,42 @@ def lowered(changes):
 
 
 def median(changes):
-    return f"{signed(statistics.median(changes))} %"
+    return f"{signed(statistics.median(changes), '+.1f')} %"
 
 
 def after(changes, place):
     return [row[place] for row in changes]
 
 
-later_of_texts = [change for row in text_changes for change in row[1:]]
-later_of_needles = [change for row in needle_changes for change in row[1:]]
+@script(__doc__)
+def main(folder, target):
+    needle, context, four, perplexity, critical = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in (
+        "needle", "needle-context-only", "four-needles", "perplexity", "critical"))
+    lengths = sorted({run["length"] for run in needle["runs"]})
+    depths = sorted({run["depth"] for run in needle["runs"]})
+    settings = needle["settings"]
 
-text = f"""# Results with the demo model
+    lines = {(line["policy"], line["budget"]): line for line in perplexity["summary"]}
+
+    def perplexity_cells(policy, budget):
+        line = lines[policy, budget]
+        differences = [run["loss_difference"] for run in perplexity["runs"] if (run["policy"], run["budget"]) == (policy, budget)]
+        kl, same = line.get("kl"), line.get("same_top1")
+        return [f"{line['perplexity']:.2f}", "0" if budget == "full" else paired_interval(differences), "–" if kl is None else f"{kl:.4f}",
+                "–" if same is None else f"{100 * same:.1f}"]
+
+    perplexity_rows = by_policy(lines, perplexity_cells)
+    drift_rows = by_policy([one for one in lines if "hidden_distance" in lines[one]],
+                           lambda policy, budget: [f"{100 * distance:.2f}" for distance in distances(lines[policy, budget])])
+    budgets = of_budgets(settings_of(needle["runs"]))
+    by_length_and_depth = [by_length + by_depth[2:] for by_length, by_depth in zip(
+        grid(needle, lengths, lambda r: r["length"]), grid(needle, depths, lambda r: r["depth"]))]
+    text_rows, text_changes = with_and_without(critical, "texts:")
+    needle_rows, needle_changes = with_and_without(needle, "needles:")
+
+    later_of_texts = [change for row in text_changes for change in row[1:]]
+    later_of_needles = [change for row in needle_changes for change in row[1:]]
+    write(target, f"""# Results with the demo model
 
 `scripts/claims/results.sh` wrote this page with `kvloupe-capture eval` ([evaluation.md](evaluation.md)). Every policy runs in the
 model's own cache (closed loop), prompt blocks of {settings['block']}, {settings['dtype']}; a budget is a share of the prompt. The model is small and
@@ -194,5 +174,4 @@ Over texts, {lowered(later_of_texts)} means from layer 1 on are smaller with `+c
 after layer 0, where the drift is small, {lowered(after(text_changes, 0))}. Deeper layers: {median(after(text_changes, 1))} after layer 1, {median(after(text_changes, -2))} after the last,
 {median(after(text_changes, -1))} after the norm. At the last token of needle prompts {lowered(later_of_needles)} are smaller, {median(later_of_needles)} in the
 median; a single prompt has a large weight there.
-"""
-target.write_text(text, encoding="utf-8")
+""")

@@ -7,13 +7,10 @@ A sentence about a difference stands only if the intervals bear it.
 """
 import json
 import statistics
-import sys
-from pathlib import Path
 
-from blame import table, wilson
 from claims_study import Study, mean, share
 from claims_verdict import SAME, verdict, written
-from usage import answer_help
+from pages import script, table, wilson, write
 
 POLICIES = ("keydiff", "sink", "tova", "h2o", "snapkv(pool=max)")
 SNAP = "snapkv(pool=max)"
@@ -112,11 +109,8 @@ def lessons(toy, real, answers, needles):
     return found
 
 
-def main():
-    answer_help(__doc__)
-    if len(sys.argv) != 4:
-        sys.exit("toy_and_real_page.py: takes TOY REAL TARGET")
-    toy_folder, real_folder, target = map(Path, sys.argv[1:])
+@script(__doc__)
+def main(toy_folder, real_folder, target):
     toy, real, needles = Study(toy_folder / "states.sqlite"), Study(real_folder / "states.sqlite"), Study(real_folder / "needles.sqlite")
     answers = toy_answers(toy_folder / "needle.json")
     rows = []
@@ -150,10 +144,4 @@ of the prompts that the full cache answers:
     scripts/claims/claims.sh 100 {real_folder}
     scripts/claims/toy_and_real.sh {real_folder}      # makes this page
 """
-    beside = target.with_suffix(".part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(target)
-
-
-if __name__ == "__main__":
-    main()
+    write(target, text)

@@ -6,8 +6,6 @@ PAGE. STORE is a file with the texts of earlier runs: its prompts count, too, an
 Intervals: Wilson's of shares, else the percentile bootstrap over the prompts (10 000 resamples).
 """
 import json
-import random
-import re
 import sqlite3
 import statistics
 import subprocess
@@ -17,9 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "capture/python"))
 from kvloupe.engine import ask  # noqa: E402
-from blame import by_policy, table, wilson  # noqa: E402
 from claims_study import plain_name, read_store, write_store  # noqa: E402
-from usage import answer_help
+from pages import by_policy, fail, opened, put_section, resampled, script, signed, table, wilson  # noqa: E402
 
 TITLE = "## While the model writes\n"
 CADENCE = 64
@@ -37,16 +34,13 @@ def tokens_of(texts, folder, model):
 
 
 def mean(values):
-    rng = random.Random(1)
-    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(10000))
+    means = resampled(values, 10000)
     return f"{statistics.fmean(values):.2f} ({means[250]:.2f} to {means[9749]:.2f})"
 
 
 def differs(values, comparisons):
     """The mean of paired differences if its bootstrap interval, corrected for so many comparisons, is without 0; else None."""
-    rng = random.Random(1)
-    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(10000))
-    tail = round(10000 * 0.025 / comparisons)
+    means, tail = resampled(values, 10000), round(10000 * 0.025 / comparisons)
     return statistics.fmean(values) if means[tail] > 0 or means[-1 - tail] < 0 else None
 
 
@@ -69,15 +63,15 @@ class Results:
         prompts = self.written(folder / "writing.sqlite")
         stored = read_store(store)
         if stored and (stored["asked"], stored["budget"]) != (self.asked, self.budget):
-            sys.exit(f"writing_page.py: {store} is of {stored['asked']} tokens and a budget of {stored['budget']}, {folder} of {self.asked} "
+            fail(f"{store} is of {stored['asked']} tokens and a budget of {stored['budget']}, {folder} of {self.asked} "
                      f"and {self.budget}; give another STORE")
         self.whole = dict(sorted({**stored.get("prompts", {}), **prompts}.items()))  # the bootstrap depends on the order
         if not self.whole:
-            sys.exit("writing_page.py: no prompt has run with all settings; let scripts/claims/writing.sh go on")
+            fail("no prompt has run with all settings; let scripts/claims/writing.sh go on")
         self.policies = list(dict.fromkeys(policy for one in self.whole.values() for policy in one["texts"]))
         lacking = {name for name, one in self.whole.items() if set(one["texts"]) != set(self.policies)}
         if lacking:
-            sys.exit(f"writing_page.py: {min(lacking)} ran with other policies in {store} than in {folder}; give another STORE")
+            fail(f"{min(lacking)} ran with other policies in {store} than in {folder}; give another STORE")
         write_store(store, {"asked": self.asked, "budget": self.budget, "prompts": self.whole})
         self.text = {(name, policy): text for name, one in self.whole.items() for policy, text in one["texts"].items()}
         self.right = {key: ask("has_answer", [text, self.whole[key[0]]["expected"]]) for key, text in self.text.items()}
@@ -88,7 +82,7 @@ class Results:
         self.prompts = [name for name in self.whole if len(ids[name, "full"]) >= self.asked - 2]
         self.short = len(self.whole) - len(self.prompts)
         if not self.prompts:
-            sys.exit(f"writing_page.py: the full cache answers no prompt in {self.asked} tokens or more; let scripts/claims/writing.sh go on")
+            fail(f"the full cache answers no prompt in {self.asked} tokens or more; let scripts/claims/writing.sh go on")
 
     @staticmethod
     def written(path):
@@ -134,8 +128,8 @@ class Results:
                 if difference is None:
                     continue
                 acts = f", `every({CADENCE})`" if "+every" in policy else ""
-                amount = f"{difference:+.2f}" if words == "words in common" else f"{100 * difference:+.0f} points"
-                found.append(f"`{policy.split('+')[0]}`{acts} ({amount.replace('-', '−')})")
+                amount = signed(difference) if words == "words in common" else f"{signed(100 * difference, '+.0f')} points"
+                found.append(f"`{policy.split('+')[0]}`{acts} ({amount})")
             known.append(f"*{words}*, {', '.join(found) if found else 'none'}")
         return "; ".join(known)
 
@@ -173,17 +167,6 @@ Which policies differ from another one? Paired over the prompts, with intervals 
     return text + "\n    scripts/claims/writing.sh      # the texts: assets/results/writing.json.gz\n"
 
 
-def main():
-    answer_help(__doc__)
-    if len(sys.argv) != 4:
-        sys.exit("writing_page.py: three arguments, the folder of the study, the page, and the file of earlier texts")
-    page = Path(sys.argv[2])
-    old = page.read_text()
-    new = section(Results(Path(sys.argv[1]), Path(sys.argv[3])))
-    found = re.search(re.escape(TITLE) + r".*?(?=^## |\Z)", old, re.S | re.M)
-    page.write_text(old[:found.start()] + new + ("\n" if found.end() < len(old) else "") + old[found.end():] if found
-                    else old.rstrip("\n") + "\n\n" + new)
-
-
-if __name__ == "__main__":
-    main()
+@script(__doc__)
+def main(folder, page, store):
+    put_section(page, section(Results(folder, store)), TITLE)

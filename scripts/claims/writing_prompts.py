@@ -1,19 +1,16 @@
 #!/usr/bin/env python3
 """Writes instructions whose answers are long, as JSON lines that studies read (docs/studies.md).
 
-    scripts/claims/writing_prompts.py FOLDER            writes FOLDER/writing.jsonl
-    scripts/claims/writing_prompts.py FOLDER FIRST      the lines from FIRST (0) on, as FOLDER/writing-fromFIRST.jsonl
+    scripts/claims/writing_prompts.py FOLDER [FIRST]    writes FOLDER/writing.jsonl, or the lines from FIRST (0) on, as FOLDER/writing-fromFIRST.jsonl
 
 Each line asks SmolLM2-Instruct, in its chat template, for an essay of several paragraphs on one subject, and names a word
 that a right essay holds: the answer of the second question in the instruction.
 """
 import json
-import sys
-from pathlib import Path
 
-from usage import answer_help
+from claims_prompts import ANSWERS, SYSTEM
+from pages import fail, script, write
 
-SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 SUBJECTS = [  # what the essay is about, what it must say, words of which a right essay has one
     ("how green plants make their food", "which gas they give off", ["oxygen"]),
     ("the water cycle", "how water gets from the sea into the air", ["evaporat"]),
@@ -58,19 +55,14 @@ SUBJECTS = [  # what the essay is about, what it must say, words of which a righ
 ]
 
 
-def main():
-    answer_help(__doc__)
-    if len(sys.argv) not in (2, 3) or not all(one.isdigit() and int(one) < len(SUBJECTS) for one in sys.argv[2:]):
-        sys.exit(f"writing_prompts.py: takes FOLDER, to write to, and FIRST, below {len(SUBJECTS)}")
-    first = int(sys.argv[2]) if len(sys.argv) == 3 else 0
-    lines = []
+@script(__doc__)
+def main(folder, first="0"):
+    if not str(first).isdigit() or int(str(first)) >= len(SUBJECTS):
+        fail(f"takes FOLDER, to write to, and FIRST, below {len(SUBJECTS)}")
+    first, lines = int(str(first)), []
     for subject, point, answers in SUBJECTS[first:]:
         text = (f"{SYSTEM}<|im_start|>user\nWrite a long and detailed essay of many paragraphs about {subject}. "
-                f"Say in it also {point}.<|im_end|>\n<|im_start|>assistant\n")
+                f"Say in it also {point}.{ANSWERS}")
         lines.append(json.dumps({"text": text, "answers": answers}))
-    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    (Path(sys.argv[1]) / (f"writing-from{first}.jsonl" if first else "writing.jsonl")).write_text("\n".join(lines) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / (f"writing-from{first}.jsonl" if first else "writing.jsonl"), "\n".join(lines) + "\n")
