@@ -103,21 +103,12 @@ def families() -> dict[str, Any]:
             kvloupe.capture(tiny.made(name), None, ids, path, block=7, generate=3, store="f32", mla=mla)
             with h5py.File(path) as file:
                 tokens, blocks = file["tokens/ids"][:].tolist(), file["run/blocks"][:].tolist()
-                gated = "gate" in file[f"layers/{min(tiny.outputs_of(path))}"]
             own, *_ = tiny.own_outputs(tiny.made(name), tokens, blocks)
             whole, *_ = tiny.own_outputs(tiny.made(name), tokens)
             mine = tiny.outputs_of(path)
             far = lambda theirs: max(float(np.abs(one["output"] - theirs[at]).max() / np.abs(theirs[at]).max())
                                      for at, one in mine.items())
-            version, _, layers = tiny.attributes_of(path)
-            kinds = [one.get("kind", "attention") for one in layers]
-            words = [f"{one['mixer']}" if kind == "none" else
-                     {"attention": "attention", "shared": "shared cache", "latent": "latent"}[kind]
-                     + (" with gate" if gated else "") + (f" beside {one['mixer']}" if one.get("mixer") else "")
-                     for kind, one in zip(kinds, layers)]
-            said = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-            rows.append({"family": name + (", expanded" if mla == "expanded" else ""), "layers": said,
-                         "version": version, "blocks": far(own), "pass": far(whole)})
+            rows.append({"family": name + (", expanded" if mla == "expanded" else ""), "blocks": far(own), "pass": far(whole)})
             print(rows[-1], file=sys.stderr, flush=True)
         for name, (case, _) in tiny.REFUSED.items():
             try:
@@ -129,44 +120,48 @@ def families() -> dict[str, Any]:
                 name: metadata.version(name).split("+")[0] for name in ("torch", "numpy", "h5py")}}
 
 
+def likenesses(rows: dict[str, Any], pairs: list[Any], case: Any, sets: Any, *shares: Any) -> None:
+    """Adds to each press's row how alike its sets and its policy's are on a case; sets(pair, kept) gives both, and who shares places."""
+    import presses
+
+    for pair in pairs:
+        for kept in presses.budgets(pair, len(case.ids), *shares):
+            row = rows.setdefault(pair.name, {"press": pair.name, "likeness": presses.Likeness(), "spec": pair.policy(kept, len(case.ids))})
+            row["likeness"].add(*sets(pair, kept))
+    print(case.name, file=sys.stderr, flush=True)
+
+
+def of_presses(rows: dict[str, Any], contexts: list[str], **more: Any) -> dict[str, Any]:
+    return {"rows": [row | {"likeness": vars(row["likeness"])} for row in rows.values()], "contexts": contexts,
+            "versions": versions("kvpress", "transformers", "torch"), **more}
+
+
 def kvpress() -> dict[str, Any]:
     """Policies against presses: shares of equal sets; and a block press against a run that evicts."""
-    import dataclasses
-
     import numpy as np
     import presses
 
     rows: dict[str, Any] = {}
+    contexts, closed = [], []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        contexts, closed = [], []
-        for case in presses.cases(folder):
+        for case in presses.cases(Path(name)):
             contexts.append(f"{case.name}: {len(case.ids)} tokens")
-            for pair in presses.pairs():
-                for kept in presses.budgets(pair, len(case.ids)):
-                    row = rows.setdefault(pair.name, {"press": pair.name, "likeness": presses.Likeness(),
-                                                      "spec": pair.policy(kept, len(case.ids))})
-                    press = presses.press_sets(pair, case, kept)
-                    row["likeness"].add(press, presses.policy_sets(pair, case, kept))
+            likenesses(rows, presses.pairs(), case,
+                       lambda pair, kept: (presses.press_sets(pair, case, kept), presses.policy_sets(pair, case, kept)))
             if "demo" in case.name:
                 pair = next(pair for pair in presses.pairs() if pair.name.startswith("BlockPress"))
                 kept = len(case.ids) // 4 // presses.BLOCK * presses.BLOCK
                 press = presses.press_sets(pair, case, kept).sets
-                runs = presses.closed_loop_sets(case, "keydiff", kept, presses.BLOCK, folder)
+                runs = presses.closed_loop_sets(case, "keydiff", kept, presses.BLOCK, Path(name))
                 closed.append({"context": case.name, "budget": kept, "equal": [
                     float(np.mean([x.tolist() == y.tolist() for x, y in zip(a, b)])) for a, b in zip(press, runs)],
                     "shared": [float(np.mean([len(np.intersect1d(x, y)) / len(x) for x, y in zip(a, b)]))
                                for a, b in zip(press, runs)]})
-            print(case.name, file=sys.stderr, flush=True)
-    out = [row | {"likeness": dataclasses.asdict(row["likeness"])} for row in rows.values()]
-    return {"rows": out, "contexts": contexts, "closed": closed, "block": presses.BLOCK,
-            "versions": versions("kvpress", "transformers", "torch")}
+    return of_presses(rows, contexts, closed=closed, block=presses.BLOCK)
 
 
 def readings() -> dict[str, Any]:
     """Policies that look at the whole model first, such as by a second reading of the context, and their presses."""
-    import dataclasses
-
     import presses
     import second_readings
 
@@ -174,20 +169,15 @@ def readings() -> dict[str, Any]:
     contexts = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+
+        def sets(pair: Any, kept: int) -> tuple[Any, Any, str]:
+            read = second_readings.read_again(pair, case, folder)
+            return second_readings.press_sets(pair, read, kept), presses.policy_sets(pair, read, kept), pair.across
         # Not all cases: the presses read the context again for each budget.
-        for case in itertools.chain(presses.cases(folder, names="demo model, needle"),
-                                    presses.cases(folder, names="random")):
+        for case in itertools.chain(presses.cases(folder, names="demo model, needle"), presses.cases(folder, names="random")):
             contexts.append(f"{case.name}: {len(case.ids)} tokens")
-            for pair in second_readings.reading_pairs():
-                read = second_readings.read_again(pair, case, folder)
-                for kept in presses.budgets(pair, len(case.ids), (0.8, 0.3)):
-                    row = rows.setdefault(pair.name, {"press": pair.name, "likeness": presses.Likeness(),
-                                                      "spec": pair.policy(kept, len(case.ids))})
-                    press = second_readings.press_sets(pair, read, kept)
-                    row["likeness"].add(press, presses.policy_sets(pair, read, kept), pair.across)
-            print(case.name, file=sys.stderr, flush=True)
-    out = [row | {"likeness": dataclasses.asdict(row["likeness"])} for row in rows.values()]
-    return {"rows": out, "contexts": contexts, "versions": versions("kvpress", "transformers", "torch")}
+            likenesses(rows, second_readings.reading_pairs(), case, sets, (0.8, 0.3))
+    return of_presses(rows, contexts)
 
 
 def closed() -> dict[str, Any]:
@@ -199,8 +189,7 @@ def closed() -> dict[str, Any]:
     import transformers
     from kvloupe import program
 
-    kinds = {"attention": "h2o", "geometry": "keydiff", "value-aware": "h2o+caote", "allocation": "snapkv+adakv",
-             "merging": "h2o+kvmerger(threshold=0.5)"}
+    policies = ["h2o", "keydiff", "h2o+caote", "snapkv+adakv", "h2o+kvmerger(threshold=0.5)"]
     models = [("demo model", ROOT / "assets/demo-model", "needle", 32)]
     if (ROOT / "build/real-model/model.gguf").is_file():
         models.append(("SmolLM2 135M", ROOT / "build/real-model/model.gguf", "real/document", 16))
@@ -219,7 +208,7 @@ def closed() -> dict[str, Any]:
                 own = model(torch.tensor([ids]), use_cache=True).logits
                 equal_logits.append([label, bool(torch.equal(own, model(torch.tensor([ids]), **{cache_name(model): full}).logits))])
             full.close()
-            for kind, policy in kinds.items():
+            for policy in policies:
                 program.run("run", "--model", path, "--ids", folder / "ids.txt", "--block", 64, "--generate", made, "--policy",
                             policy, "--budget", "25%", "--dtype", "f32", "--store", "f32", "--attention", "none", "--progress",
                             "none", "-o", folder / "c.h5", name="kvloupe-capture")
@@ -227,8 +216,7 @@ def closed() -> dict[str, Any]:
                             progress=False)
                 with h5py.File(folder / "c.h5") as c, h5py.File(folder / "p.h5") as p:
                     texts = [file["tokens/ids"][len(ids):].tolist() for file in (c, p)]
-                    row = {"model": label, "tokens": len(ids), "kind": kind, "policy": policy, "sets": 0, "equal": 0, "entries": 0,
-                           "steps": 0, "first": None, "text": [sum(itertools.takewhile(bool, (int(a == b) for a, b in zip(*texts)))),
+                    row = {"model": label, "tokens": len(ids), "policy": policy, "sets": 0, "equal": 0, "first": None, "text": [sum(itertools.takewhile(bool, (int(a == b) for a, b in zip(*texts)))),
                                                                max(map(len, texts))]}
                     for at in range(len(c["layers"])):
                         a, b = (file[f"layers/{at}/evicted_at"][:, :len(ids)] for file in (c, p))
@@ -237,8 +225,6 @@ def closed() -> dict[str, Any]:
                         differ = (a != b).sum(1)
                         row["sets"] += len(differ)
                         row["equal"] += int((differ == 0).sum())
-                        row["entries"] += a.size
-                        row["steps"] += int(differ.sum())
                         if differ.any() and row["first"] is None:
                             first = int(min(one[one >= 0].min() for one in (a[a != b], b[a != b]) if (one >= 0).any()))
                             row["first"] = [at, first]

@@ -1,7 +1,6 @@
-"""Small GGUF files for the tests: models of transformers written with the package gguf, and files that are wrong."""
+"""Small GGUF files for the tests: models of transformers written with the package gguf."""
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from typing import Any, Callable
 
@@ -215,70 +214,3 @@ def write(path: Path, values: Values, tensors: Tensors, alignment: int = 0, **se
     writer.write_tensors_to_file()
     writer.close()
     return path if path.is_file() else sorted(path.parent.glob(f"{path.stem}-*-of-*.gguf"))[0]
-
-
-# The same format byte by byte, so that a test can write what the package would not.
-
-_PLAIN = {Kind.UINT8: "<B", Kind.UINT16: "<H", Kind.UINT32: "<I", Kind.INT32: "<i", Kind.UINT64: "<Q", Kind.FLOAT32: "<f",
-          Kind.BOOL: "<?", Kind.INT64: "<q"}
-
-
-def text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def value_bytes(value: Any, kind: Kind, element: Kind | None = None) -> bytes:
-    if kind == Kind.STRING:
-        return text(value)
-    if kind == Kind.ARRAY:
-        return struct.pack("<IQ", element, len(value)) + b"".join(value_bytes(one, element) for one in value)
-    return struct.pack(_PLAIN[kind], value)
-
-
-class Raw:
-    """A file in pieces: change one, and write()."""
-
-    def __init__(self, values: Values, tensors: Tensors) -> None:
-        self.magic, self.version = b"GGUF", 3
-        self.values = [(key, int(value[1]), value_bytes(*value)) for key, value in values.items()]
-        self.infos: list[dict[str, Any]] = []
-        self.data, self.alignment = b"", 32
-        self.value_count: int | None = None
-        self.tensor_count: int | None = None
-        for name, (rows, kind) in tensors.items():
-            shape = rows.shape if rows.dtype != np.uint8 else gguf.quant_shape_from_byte_shape(rows.shape, Type[kind])
-            self.infos.append(dict(name=name, dims=list(reversed(shape)), type=int(Type[kind]), offset=len(self.data)))
-            own = np.ascontiguousarray(rows).tobytes()
-            self.data += own + b"\0" * (-len(own) % 32)
-
-    def info(self, name: str) -> dict[str, Any]:
-        return next(one for one in self.infos if one["name"] == name)
-
-    def set(self, key: str, value: Any, kind: Kind, element: Kind | None = None) -> None:
-        self.put(key, int(kind), value_bytes(value, kind, element))
-
-    def put(self, key: str, kind: int, data: bytes) -> None:
-        self.values = [one for one in self.values if one[0] != key] + [(key, kind, data)]
-
-    def drop(self, key: str) -> None:
-        self.values = [one for one in self.values if one[0] != key]
-
-    def header(self) -> bytes:
-        count = lambda given, own: len(own) if given is None else given
-        out = self.magic + struct.pack("<IQQ", self.version, count(self.tensor_count, self.infos),
-                                       count(self.value_count, self.values))
-        for key, kind, data in self.values:
-            out += text(key) + struct.pack("<I", kind) + data
-        for one in self.infos:
-            out += text(one["name"]) + struct.pack("<I", len(one["dims"]))
-            out += b"".join(struct.pack("<Q", size) for size in one["dims"])
-            out += struct.pack("<IQ", one["type"], one["offset"])
-        return out
-
-    def bytes(self) -> bytes:
-        header = self.header()
-        return header + b"\0" * (-len(header) % self.alignment) + self.data
-
-    def write(self, path: Path) -> Path:
-        path.write_bytes(self.bytes())
-        return path
