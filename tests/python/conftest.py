@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
 
-from kvloupe import KvloupeError, program
+from kvloupe import KvloupeError, Tokenizer, program
+
+DEMO = Path(__file__).resolve().parents[2] / "assets/demo-model"
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts the tests in its background ignores Ctrl-C
 
@@ -37,3 +39,15 @@ def warm_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
     server.stdin.close()  # type: ignore[union-attr]  # it ends
     server.wait()
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    import transformers  # not every test needs the seconds that this takes
+
+    return transformers.AutoModelForCausalLM.from_pretrained(DEMO, dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(DEMO)

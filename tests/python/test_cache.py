@@ -14,17 +14,16 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
-    pytest.skip("this transformers has other caches", allow_module_level=True)
+import kvloupe
+import tiny_models as tiny
+from kvloupe import program
+from kvloupe.describe import cache_argument
+from needs import need
 
-import kvloupe  # noqa: E402
-import tiny_models as tiny  # noqa: E402
-from kvloupe import engine, program  # noqa: E402
-from kvloupe.describe import cache_argument  # noqa: E402
-
+need("DynamicSlidingWindowLayer", "engine")
 IDS = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 60).tolist()
 MIXED = ["sliding_attention", "full_attention"] * 2
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -42,12 +41,6 @@ KINDS = ["h2o", "keydiff", "h2o+caote", "snapkv(window=4)+adakv", "h2o+kvmerger(
 MORE = ["expected", "h2o+cam", "tova+recent(20%)+sinks(2)", 'keydiff+keep("3-5", heads="1.1")', 'h2o+drop("7-9", heads="0")',
         "keydiff+tome", "lagkv", "snapkv(window=4)+pyramid", "h2o+every(2)", "vase(4,window=4)+every(3)+only", "raas+slack(3)",
         "random+protect_prompt(1)", "h2o+quant(group=8,residual=4)", "full+quant(2,group=8,residual=8)", "attentionmatching", "attentionmatching(keys=omp)+recent(20%)"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def need_engine() -> None:
-    if engine.library() is None:
-        pytest.skip("the engine is not built")
 
 
 def made(name: str) -> Any:
@@ -101,10 +94,8 @@ class Program:
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    try:
-        return Program(tmp_path_factory.mktemp("models"))
-    except kvloupe.KvloupeError:
-        pytest.skip("kvloupe-capture is not built")
+    need("kvloupe-capture")
+    return Program(tmp_path_factory.mktemp("models"))
 
 
 def compare(trace: Path, model: Any, policy: str, **settings: Any) -> int:
@@ -393,8 +384,7 @@ def test_models_with_other_attention_are_refused() -> None:
 
 
 def test_layers_without_a_cache_stay_the_models_own() -> None:
-    if not hasattr(transformers, "Qwen3NextForCausalLM") or not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
-        pytest.skip("this transformers has no Qwen3-Next")
+    need("Qwen3NextForCausalLM", "LinearAttentionLayer")
     model = tiny.made("Qwen3-Next")
     cache = kvloupe.Cache("h2o", 100, model=model, block=100)
     own = transformers.DynamicCache(config=model.config)

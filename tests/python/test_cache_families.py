@@ -8,18 +8,17 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-if not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
-    pytest.skip("this transformers has other caches", allow_module_level=True)
+import kvloupe
+import tiny_models as tiny
+from kvloupe import closed_run
+from kvloupe.describe import cache_argument, positions_of
+from kvloupe.trace_format import frequencies
+from needs import need
 
-import kvloupe  # noqa: E402
-import tiny_models as tiny  # noqa: E402
-from kvloupe import closed_run, engine  # noqa: E402
-from kvloupe.describe import cache_argument, positions_of  # noqa: E402
-from kvloupe.trace_format import frequencies  # noqa: E402
-
+need("LinearAttentionLayer", "engine")
 IDS = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 60).tolist()
 HYBRID = dict(layers_block_type=[tiny.LINEAR, "hybrid", tiny.LINEAR, tiny.LINEAR, "hybrid"], mamba_d_state=8, n_mamba_heads=12,
               chunk_size=8, num_key_value_heads=6)
@@ -33,16 +32,9 @@ SHARED = ["Gemma 3n", "Gemma 4, shared caches"]
 EXACT = ["Gemma 3n", "Gemma 4, shared caches", "Llama 4", "DeepSeek-V2", "DeepSeek-V3", "MiniCPM3", "Falcon-H1"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def need_engine() -> None:
-    if engine.library() is None:
-        pytest.skip("the engine is not built")
-
-
 def made(name: str) -> Any:
     kind, _, *classes = MODELS[name]
-    if not hasattr(transformers, classes[0] if classes else f"{kind}ForCausalLM"):
-        pytest.skip(f"this transformers has no {kind}")
+    need(classes[0] if classes else f"{kind}ForCausalLM")
     return tiny.made(name, MODELS)
 
 

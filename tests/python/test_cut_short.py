@@ -6,14 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 import kvloupe
-
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from warm_python import COMMAND_LINE, Child  # noqa: E402
+from warm_python import COMMAND_LINE, Child
 
 START = """
 import os, signal, sys, torch, kvloupe, transformers

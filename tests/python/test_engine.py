@@ -17,15 +17,16 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+import kvloupe
+import tiny_models as tiny
+from kvloupe import engine, program
+from needs import need
+from warm_python import Child
 
-import kvloupe  # noqa: E402
-import tiny_models as tiny  # noqa: E402
-from kvloupe import engine, program  # noqa: E402
-from warm_python import Child  # noqa: E402
-
+need("kvloupe", "engine")
 MEASURES = ["retained", "retained_mass", "perturbation_l1", "log_pseudo_determinant"]
 # A spec for each part of the catalogue whose name alone is none, or is none here.
 SPECS = {"snapkv": "snapkv(window=4)", "expr": 'expr("-abs(age - 3)")', "recent": "keydiff+recent(30%)", "sinks": "h2o+sinks(2)",
@@ -38,16 +39,6 @@ SPECS = {"snapkv": "snapkv(window=4)", "expr": 'expr("-abs(age - 3)")', "recent"
          "protect_prompt": "h2o+protect_prompt(extra=1)", "quant": "h2o+quant(group=8,residual=4)",
          "external": 'external("{folder}/sets.json")', "headbudgets": 'h2o+headbudgets("{folder}/budgets.json")'}
 PROMPT = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 44).tolist()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def need_both() -> None:
-    try:
-        program.find()
-    except kvloupe.KvloupeError:
-        pytest.skip("kvloupe is not built")
-    if engine.library() is None:
-        pytest.skip("the engine is not built")
 
 
 @pytest.fixture(scope="module")

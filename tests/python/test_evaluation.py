@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
-    pytest.skip("this transformers has other caches", allow_module_level=True)
+import kvloupe
+import tiny_models as tiny
+from kvloupe import engine, evaluation, program
+from kvloupe.prompt import find_prompts
+from needs import need
 
-import kvloupe  # noqa: E402
-import tiny_models as tiny  # noqa: E402
-from kvloupe import engine, evaluation, program  # noqa: E402
-from kvloupe.prompt import find_prompts  # noqa: E402
-
+need("DynamicSlidingWindowLayer", "engine")
 MODEL = Path(__file__).resolve().parents[2] / "assets/demo-model"
 SET = [
     {"context": "The key to the kettle is 47. The ladder stands in the garden.", "input": "Where does the ladder stand?",
@@ -29,18 +28,6 @@ SET = [
 TASKS: list[Any] = [{"task": "needle", "lengths": [256], "depths": [10, 62.5], "samples": 2, "needles": 2},
                     {"task": "answer", "tokens": 6}, {"task": "perplexity", "lengths": [150], "samples": 2}]
 SETTINGS: dict[str, Any] = dict(policies=["h2o+recent(25%)", "keydiff", "snapkv(window=16)+caote"], budgets=["20%", 60], blocks=[64])
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    if engine.library() is None:
-        pytest.skip("the engine is not built")
-    return transformers.AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> kvloupe.Tokenizer:
-    return kvloupe.Tokenizer(MODEL)
 
 
 @pytest.fixture
@@ -194,8 +181,7 @@ def test_runs_that_follow_the_full_cache_give_the_same_bits(changes: dict[str, A
 
 def test_runs_of_a_model_with_states_and_latents_give_the_same_bits(tmp_path: Path, tokenizer: Any,
                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    if not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
-        pytest.skip("this transformers has other caches")
+    need("LinearAttentionLayer")
     vocabulary = json.loads((MODEL / "config.json").read_text())["vocab_size"]
     for name in ("Kimi Linear", "Falcon-H1", "Gemma 4, shared caches", "Llama 4"):
         kind, change, *classes = tiny.FAMILIES[name]

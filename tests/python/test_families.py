@@ -9,12 +9,10 @@ import h5py
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import kvloupe  # noqa: E402
-import tiny_models as tiny  # noqa: E402
-from warm_python import command_line  # noqa: E402
+import kvloupe
+import tiny_models as tiny
+from needs import need
+from warm_python import command_line
 
 PROMPT = np.random.default_rng(5).integers(3, tiny.VOCABULARY, 44).tolist()
 # Settings of models with states beside or in place of caches.
@@ -25,10 +23,9 @@ GATED = ["AFMoE", "Beam", "Laguna, a gate per head", "Laguna, a gate per channel
 
 def available(name: str) -> Any:
     kind, _, *classes = tiny.FAMILIES[name]
-    if not hasattr(transformers, classes[0] if classes else f"{kind}ForCausalLM"):
-        pytest.skip(f"transformers {transformers.__version__} has no {kind}")
-    if tiny.FAMILIES[name][1].keys() & HYBRID and not hasattr(transformers.cache_utils, "LinearAttentionLayer"):
-        pytest.skip(f"transformers {transformers.__version__} has no cache for {kind}")
+    need(classes[0] if classes else f"{kind}ForCausalLM")
+    if tiny.FAMILIES[name][1].keys() & HYBRID:
+        need("LinearAttentionLayer")
     return tiny.made(name)
 
 

@@ -5,26 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
-    pytest.skip("this transformers has other caches", allow_module_level=True)
+import kvloupe
+import tiny_models as tiny
+from kvloupe.describe import cache_argument
+from needs import need
 
-import kvloupe  # noqa: E402
-import tiny_models as tiny  # noqa: E402
-from kvloupe import engine  # noqa: E402
-from kvloupe.describe import cache_argument  # noqa: E402
-
+need("DynamicSlidingWindowLayer", "engine")
 IDS = np.random.default_rng(6).integers(3, tiny.VOCABULARY, 70).tolist()
 MODELS = {"Llama": ("Llama", dict(num_hidden_layers=3)), "Qwen3": ("Qwen3", dict(num_hidden_layers=2, head_dim=8)),
           "Mistral, a window": ("Mistral", dict(num_hidden_layers=2, sliding_window=30))}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def need_engine() -> None:
-    if engine.library() is None:
-        pytest.skip("the engine is not built")
 
 
 def made(name: str) -> Any:

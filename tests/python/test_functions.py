@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import kvloupe
-from kvloupe import engine
+from needs import need
 
-torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-if engine.library() is None:
-    pytest.skip("the engine is not built", allow_module_level=True)
+need("engine")
 TEXT = "The bell is 12. The drum is 5. The lamp is 90. " * 8 + "The bell is"
 SCALE = 1.0
 
@@ -29,16 +28,6 @@ class LastAttention:
     def __call__(self, step: kvloupe.Step) -> Any:
         assert len(step.queries) == step.query_heads // step.heads and step.queries[0].shape[1] == step.values.shape[1]
         return torch.stack([torch.from_numpy(step.attention(query)).sum(0) for query in range(len(step.queries))]).mean(0)
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return transformers.AutoModelForCausalLM.from_pretrained(kvloupe.share / "demo-model", dtype="float32")
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> kvloupe.Tokenizer:
-    return kvloupe.Tokenizer(kvloupe.share / "demo-model")
 
 
 @pytest.fixture(scope="module")

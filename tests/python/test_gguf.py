@@ -14,9 +14,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 gguf = pytest.importorskip("gguf")
 
 import gguf_files as files  # noqa: E402

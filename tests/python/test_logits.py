@@ -10,12 +10,11 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import kvloupe  # noqa: E402
-from test_witness import EVERY, SHAPE, made  # noqa: E402
+import kvloupe
+from test_witness import EVERY, SHAPE, made
 
 
 def captured(family: str, tmp_path: Path) -> tuple[Any, Path, list[str]]:

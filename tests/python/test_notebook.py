@@ -10,10 +10,9 @@ import pytest
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("pandas")
-pytest.importorskip("torch")
 
 import kvloupe  # noqa: E402
-from kvloupe import engine, program  # noqa: E402
+from needs import need  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ["notebook.ipynb", "closed-loop.ipynb"]
@@ -39,13 +38,7 @@ def shown(notebook: nbformat.NotebookNode) -> list[str]:
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_it_runs_and_shows_what_it_holds(name: str, tmp_path: Path) -> None:
-    for needed in ("kvloupe", "kvloupe-capture"):
-        try:
-            program.find(needed)
-        except kvloupe.KvloupeError:
-            pytest.skip(f"{needed} is not built")
-    if name == "closed-loop.ipynb" and engine.library() is None:
-        pytest.skip("the engine is not built")
+    need("kvloupe", "kvloupe-capture", "engine")
     file = ROOT / "docs" / name
     stored = nbformat.read(file, as_version=4)
     assert file.stat().st_size < 150_000

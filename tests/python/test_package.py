@@ -15,14 +15,16 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
 import kvloupe
 from kvloupe import program
 from kvloupe.prompt import encoded, pieces_of
+from needs import need
+from tiny_models import llama as model
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
+need("kvloupe")
 PACKAGE = Path(kvloupe.__file__).parent
 ROOT = PACKAGE.parents[2]
 TEXT = "The owl of Ida was grey — naïve, 37 µm. 猫が鳴く。 The code for kettle is: 47. Then Ida slept.\n"
@@ -39,14 +41,6 @@ def tokenizer(folder: Path):
     made.save(str(folder / "tokenizer.json"))
     return transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), bos_token="<s>",
                                                 eos_token="</s>")
-
-
-def model():
-    torch.manual_seed(1)
-    config = transformers.LlamaConfig(vocab_size=320, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
-                                      num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
-                                      initializer_range=0.3)
-    return transformers.LlamaForCausalLM(config).eval()
 
 
 @pytest.fixture(scope="module")
@@ -220,13 +214,6 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         kvloupe.open(tmp_path / "other.h5")
 
 
-def need_program() -> None:
-    try:
-        program.find()
-    except kvloupe.KvloupeError:
-        pytest.skip("kvloupe is not built")
-
-
 def test_programs_inside_the_package_come_before_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KVLOUPE", "KVLOUPE_CAPTURE"):
         monkeypatch.delenv(name, raising=False)
@@ -266,7 +253,6 @@ def test_a_window_that_does_not_open_says_why(trace: Path, tmp_path: Path, monke
 
 
 def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None:
-    need_program()
     assert "written by      kvloupe (Python)" in program.run("info", trace)
     replay = kvloupe.replay(trace, "keydiff", "50%", block=16)
     assert replay["policy"] == "keydiff"
@@ -281,7 +267,6 @@ def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None
 
 
 def test_a_sweep_is_a_table(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    need_program()
     import builtins
 
     own = builtins.__import__
@@ -310,7 +295,6 @@ def test_a_sweep_is_a_table(trace: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_sweep_is_a_data_frame_where_pandas_is(trace: Path) -> None:
-    need_program()
     pandas = pytest.importorskip("pandas")
     table = kvloupe.sweep(trace, "h2o", ["25%", "50%"])
     assert isinstance(table, pandas.DataFrame)
@@ -339,10 +323,7 @@ def test_progress_is_called_and_a_line_only_on_a_terminal(tmp_path: Path, capfd:
 
 
 def test_the_folders_tokenizer_is_that_of_kvloupe_capture(tmp_path: Path) -> None:
-    try:
-        program.find("kvloupe-capture")
-    except kvloupe.KvloupeError:
-        pytest.skip("kvloupe-capture is not built")
+    need("kvloupe-capture")
     own = tokenizer(tmp_path)
     own.save_pretrained(tmp_path)
     read = kvloupe.Tokenizer(tmp_path)
@@ -366,7 +347,6 @@ def test_sets_without_a_trace_have_one_step(tmp_path: Path) -> None:
 
 
 def test_sets_of_another_program_are_what_the_replay_keeps(trace: Path, tmp_path: Path) -> None:
-    need_program()
     with kvloupe.open(trace) as t:
         blocks, prompt = t.blocks, int(t.run["prompt_length"])
     random = np.random.default_rng(2)
@@ -435,7 +415,6 @@ def test_the_readmes_python_commands_run(tmp_path: Path) -> None:
     root = Path(kvloupe.__file__).parents[3]
     if not (root / "README.md").is_file():
         pytest.skip("not in the repository")
-    need_program()
     lines = re.findall(r"^python (-.*)", (root / "README.md").read_text(), re.MULTILINE)
     (tmp_path / "assets").symlink_to(root / "assets")
     for line in lines:

@@ -7,20 +7,18 @@ import os
 import threading
 import warnings
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
 import kvloupe
 from kvloupe import program
 from kvloupe.prompt import encoded, plain_ids
 from kvloupe import Model, TraceWriter
 from kvloupe.trace_format import readable, shown, spelled_bytes
-
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 
 DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo-model"
 

@@ -1,6 +1,7 @@
 """Quantised models and adapters: states are ordinary numbers, W_O is what the output projection makes of unit vectors."""
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from pathlib import Path
@@ -9,22 +10,16 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
 import kvloupe
 from kvloupe.describe import cache_argument
 from kvloupe.linear import weight_of
-
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+from tiny_models import llama
 
 IDS = list(range(3, 60))
-
-
-def model(**change: Any) -> Any:
-    torch.manual_seed(1)
-    shape = dict(vocab_size=320, hidden_size=48, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
-                 num_key_value_heads=2, head_dim=24, max_position_embeddings=256, initializer_range=0.3)
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**(shape | change))).eval()
+model = functools.partial(llama, hidden_size=48, head_dim=24)
 
 
 class EightBits(torch.nn.Module):

@@ -7,20 +7,13 @@ from typing import Any
 
 import h5py
 import pytest
+import torch
+import transformers
 
 import kvloupe
-
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import tiny_models  # noqa: E402
-
-
-def model(**change: Any) -> Any:
-    torch.manual_seed(1)
-    shape = dict(vocab_size=320, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
-                 num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3)
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**(shape | change))).eval()
+import tiny_models
+from needs import need
+from tiny_models import llama as model
 
 
 def refused(why: str, run: Any, folder: Path, **settings: Any) -> str:
@@ -114,8 +107,7 @@ def test_an_output_that_the_states_do_not_give(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("name", list(tiny_models.REFUSED))
 def test_families_that_a_trace_cannot_say(name: str, tmp_path: Path) -> None:
     own, why = tiny_models.REFUSED[name]
-    if not hasattr(transformers, f"{own[0]}Config"):
-        pytest.skip(f"transformers {transformers.__version__} has no {own[0]}")
+    need(f"{own[0]}Config")
     refused(why, tiny_models.made(name, {name: own}), tmp_path, prompt=list(range(3, 30)))
 
 
@@ -154,8 +146,7 @@ def test_a_projection_that_is_not_what_it_says_is_left_out(tmp_path: Path) -> No
 
 
 def test_a_gate_that_changes(tmp_path: Path) -> None:
-    if not hasattr(transformers, "AfmoeConfig"):
-        pytest.skip("this transformers has no AFMoE")
+    need("AfmoeConfig")
     own = tiny_models.made("AFMoE")
     attention = own.model.layers[2].self_attn
     attention.o_proj.register_forward_pre_hook(lambda module, arguments: (

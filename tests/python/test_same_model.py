@@ -10,16 +10,13 @@ from typing import Any
 
 import h5py
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-if not hasattr(transformers.cache_utils, "DynamicSlidingWindowLayer"):
-    pytest.skip("this transformers has other caches", allow_module_level=True)
-
-import kvloupe  # noqa: E402
-from kvloupe.describe import cache_argument, identity  # noqa: E402
-from kvloupe import engine  # noqa: E402
-from test_cache import IDS, forward, greedy, made, need_engine  # noqa: E402, F401
+import kvloupe
+from kvloupe.describe import cache_argument, identity
+from kvloupe import engine
+from test_cache import IDS, forward, greedy, made
 
 
 def test_every_number_of_a_model_is_in_its_identity() -> None:

@@ -10,30 +10,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import kvloupe
-from kvloupe import engine, program, progress
+from kvloupe import program, progress
+from needs import need
 
+need("engine")
 pandas = pytest.importorskip("pandas")
-torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
 MODEL = Path(__file__).resolve().parents[2] / "assets/demo-model"
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if engine.library() is None:
-        pytest.skip("the engine is not built")
     path, random = tmp_path_factory.mktemp("tables") / "t.h5", np.random.default_rng(1)
     with kvloupe.TraceWriter(path, kvloupe.Model(layers=2, heads=4, kv_heads=2, head_dim=8, hidden=32, vocabulary=100), 400) as writer:
         for layer in range(2):
             writer.add_layer(layer, **{name: random.standard_normal((heads, 400, 8)) for name, heads in (("query", 4), ("key", 2), ("value", 2))})
         writer.finish(np.arange(400) % 100)
     return path
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return transformers.AutoModelForCausalLM.from_pretrained(kvloupe.share / "demo-model", dtype="float32")
 
 
 def line_of(said: str, run: Any) -> None:

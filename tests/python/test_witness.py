@@ -11,11 +11,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import kvloupe  # noqa: E402
+import kvloupe
 
 
 def program() -> str:

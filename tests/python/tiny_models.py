@@ -118,6 +118,13 @@ def made(name: str, table: dict[str, Any] | None = None) -> Any:
     return model
 
 
+def llama(**change: Any) -> Any:
+    torch.manual_seed(1)
+    shape = dict(vocab_size=320, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+                 num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3)
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**(shape | change))).eval()
+
+
 def layers_of(model: Any) -> Any:
     base = model.get_decoder()
     return base.layers if hasattr(base, "layers") else base.h if hasattr(base, "h") else base.model.layers
