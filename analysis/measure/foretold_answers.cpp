@@ -1,4 +1,4 @@
-// Written by scripts/foretell_page.py from the results of scripts/foretell.sh. Do not edit.
+// Written by scripts/claims/foretell_page.py from the results of scripts/claims/foretell.sh. Do not edit.
 #include "analysis/measure/foretold_answers.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #pragma once
 // How well the numbers of a replay foretold a real model's answers: the study of
-// scripts/foretell.sh, on docs/results-real.md.
+// scripts/claims/foretell.sh, on docs/results-real.md.
 
 #include <string>
 #include <string_view>

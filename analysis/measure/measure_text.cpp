@@ -37,19 +37,15 @@ a sliding window the prefix is the part that the query sees. Its oldest entry, w
 unless it was evicted before: leaving the window is not an eviction.
 )";
 
-constexpr const char* kTable =
-    "\n\n| measure | what it says | formula (source) |\n| --- | --- | --- |\n";
-
-std::string row(const MeasureInfo& info, const std::string& names, const std::string& title,
-                const std::string& help) {
+std::string line(const MeasureInfo& info, const std::string& names, const std::string& title,
+                 const std::string& help) {
   const char* arrow = info.better == Better::larger    ? " ↑"
                       : info.better == Better::smaller ? " ↓"
                                                        : "";
   const std::string unit = info.unit.empty() ? "" : " (" + info.unit + ")";
   const std::string source = info.source == "ours" ? "" : " (" + info.source + ")";
-  return fmt::format("| {}{} | {} | {} |\n", names, arrow,
-                     table_cell("**" + title + "**" + unit + ". " + help),
-                     table_cell(info.formula + source));
+  return fmt::format("- {}{} **{}**{}. {} `{}`{}\n", names, arrow, title, unit, help, info.formula,
+                     source);
 }
 
 std::string section(const MeasureFamily& family) {
@@ -67,11 +63,11 @@ std::string section(const MeasureFamily& family) {
     text += fmt::format(" Only for policies with `{}`.", family.needs_part);
   }
   if (!family.remark.empty()) text += " " + family.remark;
-  text += kTable;
+  text += "\n\n";
   for (const MeasureInfo& info : family.measures) {
     const bool one = of_step && !last && at_the_end(info);
-    text += row(info, "`" + info.name + "`", info.title,
-                info.help + (one ? " In a sweep at the last step." : ""));
+    text += line(info, "`" + info.name + "`", info.title,
+                 info.help + (one ? " In a sweep at the last step." : ""));
   }
   return text;
 }
@@ -80,9 +76,8 @@ constexpr const char* kAsked = R"(
 ### Effect of eviction on the queries of the question, of the answer, and later ones
 
 One value per head and replay; computed only on request. Each query sees the entries that its head's cache holds when it
-comes, in an open loop: the entries kept so far and the tokens of its own block up to it. o and o' are the attention outputs
-of a query head for one query q, with the full cache and with these entries. A sum over a layer or the model is known only if
-all of it was replayed. Which queries q these are:
+comes, in an open loop. o and o' are the attention outputs of a query head for one query q, with the full cache and with these
+entries. A sum over a layer or the model is known only if all of it was replayed. The queries q:
 
 )";
 
@@ -95,7 +90,7 @@ std::string asked_section() {
     families.push_back(&family);
     text += fmt::format("- `{}_…`: {}\n", asked_name(*family.asked), family.remark);
   }
-  text += kTable + 1;
+  text += "\n";
   for (std::size_t i = 0; i < families.front()->measures.size(); ++i) {
     const MeasureInfo& info = families.front()->measures[i];
     std::string names;
@@ -106,7 +101,7 @@ std::string asked_section() {
     std::string help = info.help;
     const std::size_t whose = help.rfind(", for the ");
     help.erase(whose, help.find('.', whose) - whose);
-    text += row(info, names, info.title.substr(0, info.title.rfind(", ")), help);
+    text += line(info, names, info.title.substr(0, info.title.rfind(", ")), help);
   }
   return text;
 }
@@ -114,11 +109,9 @@ std::string asked_section() {
 constexpr const char* kForetold = R"(
 ## Measures that foretell answers
 
-How well do a replay's measures foretell the answers of the running model? Spearman's ρ, over policies and budgets, of a
-measure's mean and the share of answered prompts, in a study of SmolLM2-135M-Instruct (two kinds of prompts, eight policies at
-three budgets): 1 foretells perfectly, 0 is chance. The table has the best ten; [results-real.md](results-real.md) has all,
-with intervals. Take measures of the answer's queries and of the whole model first. To be certain, run the policy in the
-model.
+Spearman's ρ, over policies and budgets, of a measure's mean in replays and the share of prompts that the running model
+answers (SmolLM2-135M-Instruct, two kinds of prompts, eight policies at three budgets): 1 foretells perfectly, 0 is chance.
+The best ten; [results-real.md](results-real.md) has all, with intervals. To be certain, run the policy in the model.
 )";
 
 std::string foretold_section() {

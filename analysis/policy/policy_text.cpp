@@ -50,10 +50,10 @@ constexpr const char* kHead =
 # Policies
 
 A policy is one line: a score, then modifiers in any order, joined by `+`, such as `snapkv(pool=max)+adakv+critical`. At
-each step a block is appended and attends, then the policy decides. The score says how valuable each entry of the cache is.
-Protection keeps some entries whatever their score, allocation says how many entries each head and layer may hold, and
-selection chooses them. Merging puts some of the other entries into kept ones. A schedule says at which steps anything
-leaves. Words: [glossary](glossary.md).
+each step a block is appended and attends, then the policy decides. The score says how valuable each entry is; protection
+keeps some entries whatever their score; allocation says how many entries each head and layer may hold, and selection chooses
+them. Merging puts other entries into kept ones. A schedule says at which steps anything leaves. Words:
+[glossary](glossary.md).
 
 Notation: one head with a cache of n entries in token order, keys k, values v, budget N; A the softmax rows of the step's
 queries over that cache; W_O the slice of the output projection of one query head. B: queries of a step; d: coordinates of a
@@ -62,29 +62,28 @@ the query heads that share the head. Among equal scores the later token is kept.
 or of its mean N where layers or heads hold different numbers. A number "from 0" goes up to 1 000 000. *Step*: what a step of
 one head costs, without reading the inputs.
 
-A has only the step's own queries. If a score takes "the last window queries" and the step has fewer, the score takes those of
-the step: in generation the one of the new token. `rkv` and `vase` keep queries of earlier steps, `raas` a stamp of each
-entry.
+A has only the step's own queries. A score that takes "the last window queries" takes those of the step if it has fewer: in
+generation the new token's. `rkv` and `vase` keep queries of earlier steps, `raas` a stamp of each entry.
 
-Protected entries take places of their own head. If there are more of them than places, the oldest of the recent entries go
-first, then the latest of the first tokens. Under `adakv` a head protects at most N entries. An entry that a score itself
-protects has the score of the formula, or, where that gives none, the largest score of the head's others; only `chunks`,
-`caote`, `fastcaote` and the views read these scores.
+Protected entries take places of their own head. If they are more than the places, the oldest of the recent entries go first,
+then the latest of the first tokens. Under `adakv` a head protects at most N entries. An entry that a score itself protects
+has the score of the formula, else the largest score of the head's others; only `chunks`, `caote`, `fastcaote` and the views
+read these scores.
 
 Scores are float32. Attention below 1e-38 counts as 0, and the later of two entries with 0 is kept. `expected`, `capkv` and
 `dropkv` multiply attention: their scores below 1e-30 are stored as 1e-30 · (score / 1e-30)^(1/64), which keeps their order.
 `caote`, `fastcaote` and `chunks` compute with the score itself.
 
 In a sliding window of W tokens, an entry that no later query sees leaves after the block has attended and before the policy
-decides: at most W - 1 entries are left. Those that leave are not candidates and do not use budget; they are not part of n,
-of anchors or of merging sets, and receive no merged values. Leaving the window is not an eviction, and `sink` and `sinks` do
-not prevent it. In a layer that attends in chunks all entries leave where a chunk ends. A query keeps the attention that it
-paid, so the rows of A may sum to less than 1 over the entries left.
+decides: at most W - 1 entries are left. An entry that leaves is not a candidate, uses no budget, is not part of n, of anchors
+or of merging sets, and receives no merged values. This is not an eviction, and `sink` and `sinks` do not prevent it. In a
+layer that attends in chunks all entries leave where a chunk ends. So the rows of A may sum to less than 1 over the entries
+left.
 
 ## When a policy acts
 
-Without a schedule a policy acts after every step: every block of the prompt and every generated token. With one, a cache
-grows beyond its budget between two acts. Scores see every step, whether entries leave or not.
+Without a schedule a policy acts after every step: a block of the prompt, or a generated token. With one, a cache grows beyond
+its budget between two acts. Scores see every step.
 
 | modifier | the policy acts | a head holds after a step at most |
 | --- | --- | --- |
@@ -94,34 +93,34 @@ grows beyond its budget between two acts. Scores see every step, whether entries
 | `only(generated)` | while the model writes; the prompt is read with the full cache | N from the first act on |
 | `protect_prompt` | as ever, but the prompt's entries stay | N; with `extra=1` N and the prompt |
 
-They combine: `vase+only(generated)+every(64)` evicts while the model writes, after every 64th token;
-`random+protect_prompt+every(64)` is the line that every score must beat at that cadence. A policy that would never act
-(`every` on a trace without generated tokens, or with `--compression context-only`) is refused.
+They combine: `vase+only(generated)+every(64)`. `random+protect_prompt+every(64)` is the line that every score must beat at
+that cadence. A policy that would never act (`every` on a trace without generated tokens, or with `--compression
+context-only`) is refused.
 
 ## Comparing policies
 
-A comparison is fair if three things are alike. kvloupe names them beside the policy in the window, in captions of figures
-that compare, and in the last columns of sweeps and studies.
+A comparison is fair if three things are alike. kvloupe names them in the window, in captions of figures that compare, and in
+the last columns of sweeps and studies.
 
 - The question. A policy is *query-aware* if it reads queries and acts after the question too; else, and with `--compression
-  context-only`, which stops before the question, it is *query-agnostic*. Of scores in a file and of Python functions kvloupe
-  cannot know this (*as its file*). In small blocks the difference is smaller than with `--block all`, because most of the
-  context is read before the question is known.
+  context-only`, which stops before the question, it is *query-agnostic*; of scores in a file and of Python functions kvloupe
+  cannot know (*as its file*). In small blocks the difference is smaller than with `--block all`: most of the context is read
+  before the question.
 - The prompt. It is compressed *while it is read*, after every block, so that later blocks attend only to the remaining
   entries; or, with `--block all`, once *after it was read* with the full cache, as in most libraries.
-- The budget. N counts entries of a key-value head, each a key and a value of d numbers: equal numbers are equal bytes. Some
-  policies make N a mean over the heads of a layer or over layers. Code that keeps a cache for each query head, such as that
-  of PyramidKV (KVCache-Factory), takes as many times the bytes for the same N as query heads share a key-value head.
+- The budget. N counts entries of a key-value head, a key and a value of d numbers each: equal numbers are equal bytes. Some
+  policies make N a mean over heads or layers. Code with a cache for each query head, such as that of PyramidKV
+  (KVCache-Factory), takes as many times the bytes as query heads share a key-value head.
 
 Below, a score is query-aware and its budget is that of each head, unless *comparison* says otherwise. *Elsewhere*: how other
-codes and papers do it.
+codes and papers do it. A parameter stands with its default, its values in brackets.
 )";
 
 constexpr const char* kPublished = R"(
 ## As their authors ran them
 
-Some methods are more than the score that has their name: H2O keeps half of its budget for recent tokens. Figures, layouts
-and the window's lists begin with the policies of this table. The score alone is called plain.
+Some methods are more than the score that has their name (here *plain*). Figures, layouts and the window's lists begin with
+the policies of this table.
 
 | method | policy | plain | what it is |
 | --- | --- | --- | --- |
@@ -131,8 +130,7 @@ constexpr const char* kPresets = R"(
 ## As kvpress does it
 
 The name of a press is a policy too, with the press's own defaults: `--policy SnapKVPress`, also with modifiers, as in
-`SnapKVPress+sinks(4)`. Results and captions give the policy that the name stands for. A press compresses once, when the whole
-context has been read: replay with `--block all`, and a trace with a question also with `--compression context-only`. A
+`SnapKVPress+sinks(4)`. A press compresses once, when the whole context has been read: replay with `--block all`, and a trace with a question also with `--compression context-only`. A
 `DecodingPress` acts while the model writes, after every 512th token, down to 2048 entries: replay with `--budget 2048`. For
 the releases of kvpress in the table, a test compares the kept sets ([fidelity.md](fidelity.md)).
 
@@ -195,12 +193,11 @@ std::string section(const PolicyEntry& entry) {
   if (const PartOrigin* origin = origin_of(entry.name))
     text += fmt::format("- plugin: {}\n", origin->file);
   if (!entry.example.empty()) text += fmt::format("- example: `{}`\n", entry.example);
-  if (entry.parameters.empty()) return text;
-  text += "\n| parameter | default (values): meaning |\n| --- | --- |\n";
   for (const ParameterInfo& parameter : entry.parameters) {
-    text += fmt::format("| `{}` | {} ({}): {} |\n", parameter.name,
-                        parameter.required ? "required" : value_text(parameter.default_value),
-                        table_cell(values_of(parameter)), table_cell(parameter.meaning));
+    const std::string value = parameter.required ? "" : "=" + value_text(parameter.default_value);
+    text += fmt::format("- `{}{}` ({}{}): {}\n", parameter.name, value,
+                        parameter.required ? "required, " : "", values_of(parameter),
+                        parameter.meaning);
   }
   return text;
 }

@@ -44,9 +44,9 @@ std::string usage(const ValueInfo& info) {
 std::string values_markdown() {
   std::string text;
   for (const ValueGroup& group : value_catalog()) {
-    text += fmt::format("### {}\n\n| value | |\n| --- | --- |\n", group.name);
+    text += fmt::format("### {}\n\n", group.name);
     for (const ValueInfo& info : group.values) {
-      text += fmt::format("| `{}` | {}{}{} |\n", usage(info), info.meaning,
+      text += fmt::format("- `{}`: {}{}{}\n", usage(info), info.meaning,
                           info.is_text ? " (a text)" : "",
                           info.needs.empty() ? "" : "; needs " + info.needs);
     }

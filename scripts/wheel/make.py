@@ -131,7 +131,7 @@ def stage(pure: Path, build: Path, engine: Path | None, source: Path, folder: Pa
         for header in ("engine/kvloupe_engine.h", "plugin/kvloupe/policy_plugin.h"):
             shutil.copy(source / "analysis" / header, package / "include/kvloupe")
     share = package / "share" / "kvloupe"
-    shutil.copytree(source / "assets", share, ignore=shutil.ignore_patterns("desktop", "__pycache__"))
+    shutil.copytree(source / "assets", share, ignore=shutil.ignore_patterns("desktop", "results", "__pycache__"))
     (share / "notebooks").mkdir()
     for notebook in (source / "docs").glob("*.ipynb"):
         shutil.copy(notebook, share / "notebooks")

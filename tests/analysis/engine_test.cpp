@@ -1,5 +1,5 @@
 // The C interface of the engine: shapes, numbers and failures at its border. What it decides and
-// measures is compared with the program in capture/python/tests/test_engine.py.
+// measures is compared with the program in tests/python/test_engine.py.
 
 #include "analysis/engine/kvloupe_engine.h"
 

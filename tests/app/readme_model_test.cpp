@@ -42,9 +42,9 @@ constexpr Elsewhere kElsewhere[] = {
      "dpkg-deb -x build/kvloupe_"},
     {"", "build/bin/kvloupe trace.h5", "tests/app/real_events_gui_test.cpp", "start({"},
     {"README.md", "pip install \"./capture/python", "scripts/python-venv.sh", "capture/python"},
-    {"README.md", "python ", "capture/python/tests/test_package.py", "README.md"},
-    {"docs/engine.md", "cc keep.c ", "capture/python/tests/test_engine.py", "keep.c"},
-    {"docs/engine.md", "./keep ", "capture/python/tests/test_engine.py", "keep.c"},
+    {"README.md", "python ", "tests/python/test_package.py", "README.md"},
+    {"docs/engine.md", "cc keep.c ", "tests/python/test_engine.py", "keep.c"},
+    {"docs/engine.md", "./keep ", "tests/python/test_engine.py", "keep.c"},
     {"docs/plugins.md", "", "tests/plugins/install_slow_test.cpp", "docs/plugins.md"},
 };
 
@@ -54,7 +54,7 @@ struct Command {
 };
 
 std::vector<Command> commands_of(const std::string& page) {
-  static const std::regex program("(build/bin/)?kvloupe(-capture)? .*|scripts/[a-z-]+\\.sh.*");
+  static const std::regex program("(build/bin/)?kvloupe(-capture)? .*|scripts/[a-z_/-]+\\.sh.*");
   static const std::regex fence("```(sh|bash|shell|console)?");
   std::vector<Command> commands;
   std::ifstream in(kRoot / page);

@@ -188,12 +188,13 @@ PolicyEntry attentionmatching() {
       "then is, with earlier biases and values, and refits a bias as a whole. They take up to 50 "
       "000 queries of a key-value head (most), all of the context's (latest=1; most come before "
       "most entries), and least squares without a ridge (ridge=1e-10). Entries that a modifier "
-      "protects are refitted too; theirs are not. On a document of SmolLM2-135M (1994 tokens in "
-      "one block, 25 %, layers 2, 14 and 26) the mean perturbation of the last query, and of later "
-      "ones, is 136 and 102 with both, 5.5 and 12.9 with the defaults, 5.6 and 15.8 for the same "
-      "entries unchanged, 10.4 and 32.4 for h2o. Matched again at each of 21 written tokens: 13.2 "
-      "and 11.9, unchanged 7.1 and 11.9. The authors' step size starts from a random vector, here "
-      "from ones. Queries of self-study and the order of layers on policy are not here";
+      "protects are refitted too; theirs are not. On a document of SmolLM2-135M (25 %, layers 2, "
+      "14 "
+      "and 26) the mean perturbation of the last query is 136 with both, 5.5 with the defaults, "
+      "5.6 "
+      "for the same entries unchanged, 10.4 for h2o. The authors' step size starts from a random "
+      "vector, here from ones. Queries of self-study and the order of layers on policy are not "
+      "here";
   entry.parameters = {
       word("keys", {"highest", "omp"},
            "highest: the entries with the most attention; omp: orthogonal matching pursuit of the "
