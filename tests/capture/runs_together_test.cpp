@@ -1,14 +1,9 @@
 #include "capture/model/runs_together.h"
 
 #include <c10/core/InferenceMode.h>
-#include <gtest/gtest.h>
-
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "capture/model/projection.h"
-#include "tests/support/error_of.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
