@@ -1,24 +1,12 @@
 // Budgets with a promise: the bounds beside the formulas, and how often a promise holds.
 
 #include "analysis/study/advice.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/unknown.h"
-#include "tests/support/error_of.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 /// P(Bin(count, p) ≤ most) by the recurrence of the probabilities, not by their logarithms.
 double naive_binomial(long most, long count, double p) {

@@ -1,19 +1,11 @@
 // Shares of heads and layers on a few entries, with the arithmetic in a comment.
 
-#include <gmock/gmock.h>
-
-#include <numeric>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/policy_catalog.h"
-#include "tests/support/error_of.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 /// The quotas a spec's allocation gives heads with these scores; token = row, all of one block.
 std::vector<int> quotas(const std::string& spec, const std::vector<std::vector<float>>& scores,

@@ -1,10 +1,6 @@
 // Scores of answers, against cases worked by hand.
 #include "analysis/study/answer_score.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {

@@ -1,71 +1,35 @@
 // Queries of question, answer and later tokens: against plain double loops, and by hand.
 
 #include "analysis/replay/ask.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <memory>
-#include <set>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/logit_path.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/replay/replay.h"
 #include "analysis/replay/restore.h"
 #include "tests/naive/naive_asked.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 /// A relative difference of float32 products.
 testing::Matcher<double> near(double value) {
   return DoubleNear(value, 2e-5 * std::max(1e-3, std::abs(value)));
 }
 
-struct AskTest : testing::Test {
+struct AskTest : testing::Test, test::MadeTrace {
   AskTest() {
-    options_.layers = 2;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.prompt_length = 72;
-    options_.generated = 5;
-    options_.question = 9;
-    options_.block = 16;
-    options_.clusters = 6;
-  }
-  const Trace& trace() {
-    if (trace_ == nullptr) {
-      test::write_synthetic_trace(folder_ / "trace.h5", options_);
-      trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
-    }
-    return *trace_;
+    options_ = {.prompt_length = 72, .generated = 5, .question = 9, .block = 16, .clusters = 6};
   }
   Replay run(const std::string& spec, int budget, std::vector<std::string> measures = {}) {
-    ReplayRequest request{.policy = parse_policy(spec),
-                          .budget = budget,
-                          .metrics = !measures.empty(),
-                          .measures = std::move(measures),
-                          .cheap = false};
-    return replay(trace(), request, test::unwatched);
+    const bool metrics = !measures.empty();
+    return MadeTrace::run(spec, budget,
+                          {.metrics = metrics, .measures = std::move(measures), .cheap = false});
   }
   AskedReplay ask_all(const Replay& replay, Asked asked) {
     return ask(trace(), replay, asked, {}, test::unwatched);
   }
   void expect_as_naive(const Replay& replay, Asked asked);
-
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  std::unique_ptr<Trace> trace_;
 };
 
 void AskTest::expect_as_naive(const Replay& replay, Asked asked) {

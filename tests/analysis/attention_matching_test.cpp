@@ -1,19 +1,12 @@
 // Attention Matching by hand, against a twin in double precision, and what holds for its replays.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/metric/attention_matching.h"
 #include "analysis/policy/kit/seen_queries.h"
 #include "tests/naive/naive_matching.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
 
 Matrix random_rows(std::mt19937& engine, int rows, int columns, float size = 1.0F) {
   std::normal_distribution<float> normal(0.0F, size);

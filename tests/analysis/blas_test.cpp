@@ -1,10 +1,7 @@
 #include "analysis/blas.h"
+#include "tests/support/test.h"
 
 #include <cblas.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
 
 #ifdef __x86_64__
 extern "C" {

@@ -1,35 +1,20 @@
 #include "analysis/child_process.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <functional>
 #include <new>
-#include <thread>
-#include <vector>
 
 #include "analysis/confinement.h"
-#include "analysis/error.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
 
 struct Output {
   std::vector<std::string> lines;

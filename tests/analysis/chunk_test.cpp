@@ -2,11 +2,6 @@
 // replays, in which all entries leave where a chunk ends. Sets and measures beside their naive
 // twins: replay_naive_test, policy_combinations_test.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
 #include "analysis/metric/distance_kernel.h"
@@ -19,18 +14,15 @@
 #include "analysis/trace/layer_kinds_text.h"
 #include "tests/naive/naive_mask.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/cells.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
 using test::random_matrix;
-using testing::Contains;
-using testing::HasSubstr;
 
 constexpr int kChunkTokens = 70;
 

@@ -2,30 +2,16 @@
 // question, or the budget, is another.
 
 #include "analysis/policy/comparison_terms.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <fstream>
-#include <random>
-#include <set>
-#include <sstream>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/sweep.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
-using testing::StartsWith;
 
 /// Every score of the catalogue that needs no argument, alone and with each modifier that goes with
 /// it.

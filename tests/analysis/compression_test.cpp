@@ -1,44 +1,23 @@
 // Replays that stop evicting at the question.
 
-#include <gmock/gmock.h>
-
-#include <nlohmann/json.hpp>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/replay/replay.h"
-#include "analysis/replay/replay_json.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/trace/segments.h"
-#include "tests/support/cells.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
 constexpr int kContext = 80, kPrompt = 96, kTokens = 104;
 
-struct CompressionTest : testing::Test {
-  void SetUp() override {
-    test::SyntheticTraceOptions options;  // T = 96 + 8, B = 32
-    options.question = kPrompt - kContext;
-    test::write_synthetic_trace(folder_ / "trace.h5", options);
-    trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
+struct CompressionTest : testing::Test, test::MadeTrace {
+  CompressionTest() : MadeTrace({.question = kPrompt - kContext}) {}  // T = 96 + 8, B = 32
+  Replay run(const std::string& policy, int block, std::optional<Compression> compression) {
+    return MadeTrace::run(policy, 20, {.block = block, .compression = compression});
   }
-  Replay run(const std::string& policy, int block, std::optional<Compression> compression,
-             const std::vector<std::string>& measures = {}) const {
-    ReplayRequest request{.policy = parse_policy(policy),
-                          .budget = 20,
-                          .block = block,
-                          .compression = compression,
-                          .measures = measures};
-    return replay(*trace_, request, test::unwatched);
-  }
-  test::TemporaryFolder folder_;
-  std::unique_ptr<Trace> trace_;
 };
 
 TEST_F(CompressionTest, TheQuestionHasItsOwnBlocksAndEvictsNothing) {
@@ -95,8 +74,8 @@ TEST_F(CompressionTest, DecidesAsIfThePromptEndedBeforeTheQuestion) {
 }
 
 TEST_F(CompressionTest, WithoutAQuestionThePolicyActsUpToThePromptsEnd) {
-  test::write_synthetic_trace(folder_ / "plain.h5");
-  trace_ = std::make_unique<Trace>(folder_ / "plain.h5");
+  options_.question = 0;
+  trace_.reset();
   const Replay stopped = run("h2o", 32, Compression::context_only);
   const Replay regular = run("h2o", 32, Compression::regular);
   EXPECT_EQ(stopped.acts_until, kPrompt);
@@ -110,12 +89,8 @@ TEST_F(CompressionTest, WithoutAQuestionThePolicyActsUpToThePromptsEnd) {
 TEST_F(CompressionTest, MeasuresOnRequestAreThoseOfTheReplay) {
   for (const std::string policy : {"h2o", "h2o+kvmerger"}) {
     const Replay whole = run(policy, 16, Compression::context_only);
-    ReplayRequest request{.policy = parse_policy(policy),
-                          .budget = 20,
-                          .block = 16,
-                          .compression = Compression::context_only,
-                          .metrics = false};
-    const Replay bare = replay(*trace_, request, test::unwatched);
+    const Replay bare = MadeTrace::run(
+        policy, 20, {.block = 16, .compression = Compression::context_only, .metrics = false});
     const Replay measured =
         measure_replay(*trace_, bare, {.measures = {"perturbation_l1"}}, test::unwatched);
     const Measure& measure = require_measure("perturbation_l1");
@@ -127,18 +102,13 @@ TEST_F(CompressionTest, MeasuresOnRequestAreThoseOfTheReplay) {
 }
 
 TEST_F(CompressionTest, JsonAndSweepsSayIt) {
-  std::string text;
-  write_replay_json(run("h2o", 32, Compression::context_only), "t", {},
-                    [&](std::string_view part) { text += part; });
-  const auto json = nlohmann::json::parse(text);
+  const auto json = nlohmann::json::parse(test::json_of(run("h2o", 32, Compression::context_only)));
   EXPECT_EQ(json["compression"], "context-only");
   EXPECT_EQ(json["acts_until"], kContext);
-  text.clear();
-  write_replay_json(run("h2o", 32, {}), "t", {}, [&](std::string_view part) { text += part; });
-  EXPECT_FALSE(nlohmann::json::parse(text).contains("compression"));
+  EXPECT_FALSE(nlohmann::json::parse(test::json_of(run("h2o", 32, {}))).contains("compression"));
 
   SweepTable table;
-  const std::string path = (folder_ / "out.csv").string();
+  const std::string path = this->path("out.csv");
   for (const auto compression : {Compression::regular, Compression::context_only}) {
     SweepRequest request{{parse_policy("h2o")}, {parse_budget("20")}, {kWholePrompt}, compression};
     run_sweep(

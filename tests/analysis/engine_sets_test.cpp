@@ -1,26 +1,11 @@
 // shared and pages on a few entries, with the arithmetic in a comment.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <string>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/kit/policy.h"
-#include "analysis/replay/replay.h"
-#include "tests/support/error_of.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 /// One step of `n` tokens, in a layer whose scores are written down: expr reads the keys' length.
 class ScoredLayer {
@@ -171,44 +156,16 @@ TEST(SetsOfAnEngine, RefuseWhatTheyCannotHold) {
 
 // Attention that a query sees in the pages that Quest reads, beside plain loops.
 
-class PageSelection : public testing::TestWithParam<int> {  // the model's window; 0: none
- protected:
-  PageSelection() {
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.head_dim = 8;
-    options_.sliding_window = GetParam();
-    options_.logsumexp = GetParam() == 0;
-    states_ = test::write_synthetic_trace(folder_ / "trace.h5", options_);
+struct PageSelection : testing::TestWithParam<int>,
+                       test::MadeTrace {  // the model's window; 0: none
+  PageSelection()
+      : MadeTrace({.head_dim = 8, .sliding_window = GetParam(), .logsumexp = GetParam() == 0}) {}
+  Replay run(const std::string& policy, int budget) {
+    return MadeTrace::run(policy, budget,
+                          {.measures = {"quest_mass", "best_mass", "retained_mass"}});
   }
 
-  Replay run(const std::string& policy, int budget) const {
-    const Trace trace(folder_ / "trace.h5");
-    ReplayRequest request{.policy = parse_policy(policy),
-                          .budget = budget,
-                          .measures = {"quest_mass", "best_mass", "retained_mass"}};
-    return replay(trace, request, test::unwatched);
-  }
-
-  /// Attention of a token's query to the tokens it sees, by token.
-  std::vector<double> attention(int layer, int query_head, int t) const {
-    const Matrix& queries = states_.query[layer][query_head];
-    const Matrix& keys = states_.key[layer][query_head / 2];
-    std::vector<double> weights(t + 1, 0.0);
-    double sum = 0.0;
-    for (int i = first_seen(t); i <= t; ++i) {
-      double product = 0.0;
-      for (int c = 0; c < 8; ++c) product += double(queries(t, c)) * double(keys(i, c));
-      sum += weights[i] = std::exp(product * states_.run.attention_scale);
-    }
-    for (double& weight : weights) weight /= sum;
-    return weights;
-  }
   int first_seen(int t) const { return GetParam() > 0 ? std::max(t + 1 - GetParam(), 0) : 0; }
-
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates states_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Windows, PageSelection, testing::Values(0, 40));
@@ -223,7 +180,7 @@ TEST_P(PageSelection, IsThatOfPlainLoops) {
         const int t = replay.blocks[step].end - 1;
         for (int i = 0; i < 2; ++i) {
           const int query_head = 2 * head.head + i;
-          const std::vector<double> a = attention(head.layer, query_head, t);
+          const std::vector<double> a = attention_of(head.layer, query_head)[t];
           // The entry that leaves the window is still read by the last query.
           int entries = record.retained;
           for (const std::int32_t token : replay.seen_at(head, step)) {

@@ -1,33 +1,17 @@
 // The C interface of the engine: shapes, numbers and failures at its border. What it decides and
 // measures is compared with the program in tests/python/test_engine.py.
 
-#include "analysis/engine/kvloupe_engine.h"
-
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <limits>
-#include <memory>
-#include <random>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "analysis/cache/evicting_layer.h"
 #include "analysis/engine/calls.h"
 #include "analysis/engine/given_states.h"
+#include "analysis/engine/kvloupe_engine.h"
 #include "analysis/trace/half.h"
-#include "tests/support/cells.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
 using testing::ElementsAreArray;
-using testing::HasSubstr;
 
 constexpr int kHeads = 2, kQueryHeads = 4, kKeyDim = 8, kValueDim = 6;
 

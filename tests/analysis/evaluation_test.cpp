@@ -1,29 +1,14 @@
 // Results of an evaluation as they are read: every number, and files that are broken or foreign.
 #include "analysis/evaluation/evaluation.h"
-
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "analysis/error.h"
 #include "analysis/evaluation/rescue_results.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_evaluation.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "version.h"
 
 namespace kvloupe {
 namespace {
 
 using ::testing::AnyOf;
-using ::testing::DoubleNear;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class EvaluationTest : public ::testing::Test {
  protected:
@@ -120,10 +105,7 @@ TEST_F(EvaluationTest, HiddenStatesMayBeMissingButNotBeAnything) {
 
 TEST_F(EvaluationTest, FilesThatAreBrokenOrForeignAreRefusedInOneLine) {
   const auto path = test::write_synthetic_evaluation(folder / "needle.json");
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  const std::string whole = text.str();
+  const std::string whole = test::file_text(path);
   for (const std::size_t length :
        {std::size_t{0}, std::size_t{1}, std::size_t{40}, whole.size() / 2, whole.size() - 3})
     EXPECT_THAT(refused(whole.substr(0, length)), HasSubstr("not valid JSON"));
@@ -202,9 +184,8 @@ TEST_F(EvaluationTest, ReadsTheResultsOfARescue) {
 }
 
 TEST_F(EvaluationTest, ARescueOfFewRunsHasNumbersOfWhatWasRun) {
-  std::stringstream text;
-  text << std::ifstream(test::write_synthetic_rescue(folder / "rescue.json")).rdbuf();
-  nlohmann::json json = nlohmann::json::parse(text.str());
+  nlohmann::json json =
+      nlohmann::json::parse(test::file_text(test::write_synthetic_rescue(folder / "rescue.json")));
   const auto read = [&] { return rescue_results(json); };
   EXPECT_EQ(read().set_within(), 2) << "head 2.0, of which 0.4 is predicted, after 2.1";
   json["shape"] = {{"layers", 3}, {"heads", 2}};
@@ -239,12 +220,6 @@ TEST_F(EvaluationTest, ARescueOfFewRunsHasNumbersOfWhatWasRun) {
   EXPECT_THAT(wrong({{"layers", 3}, {"heads", 2}}), HasSubstr("in order"));
 }
 
-std::string content_of(const std::filesystem::path& path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 TEST_F(EvaluationTest, WhatIsReadIsWrittenAgainByteForByte) {
   // Written by kvloupe-capture 0.2.0 before its results were structs.
   const std::filesystem::path files =
@@ -253,10 +228,10 @@ TEST_F(EvaluationTest, WhatIsReadIsWrittenAgainByteForByte) {
   for (const char* name : {"needle.json", "perplexity.json"}) {
     const Evaluation evaluation = read_evaluation(files / name);
     write_evaluation(evaluation, again);
-    std::string expected = content_of(files / name);
+    std::string expected = test::file_text(files / name);
     const std::string version = "kvloupe 0.2.0";
     expected.replace(expected.find(version), version.size(), "kvloupe " KVLOUPE_VERSION);
-    EXPECT_EQ(content_of(again), expected);
+    EXPECT_EQ(test::file_text(again), expected);
     // The same evaluation goes on, another does not.
     EvaluationSettings settings = evaluation;
     EXPECT_EQ(begun_evaluation(again, settings).runs.size(), evaluation.runs.size());
@@ -264,14 +239,14 @@ TEST_F(EvaluationTest, WhatIsReadIsWrittenAgainByteForByte) {
     EXPECT_THROW(begun_evaluation(again, settings), FileError);
   }
   write_rescue(*read_evaluation(files / "rescue.json").rescue, again);
-  EXPECT_EQ(content_of(again), content_of(files / "rescue.json"));
+  EXPECT_EQ(test::file_text(again), test::file_text(files / "rescue.json"));
 
   // A search that was stopped has no findings yet.
   const RescueResults begun = begun_rescue((files / "rescue.json").string()).value();
   EXPECT_EQ(begun.runs.size(), read_evaluation(files / "rescue.json").rescue->runs.size());
   write_rescue(begun, again);
-  EXPECT_THAT(content_of(again), Not(HasSubstr("\"keep\"")));
-  EXPECT_THAT(refused(content_of(again)), HasSubstr("is not complete; run the same"));
+  EXPECT_THAT(test::file_text(again), Not(HasSubstr("\"keep\"")));
+  EXPECT_THAT(refused(test::file_text(again)), HasSubstr("is not complete; run the same"));
   EXPECT_EQ(begun_rescue(again)->runs.size(), begun.runs.size());
 }
 
@@ -282,15 +257,14 @@ TEST_F(EvaluationTest, RefusesAnObjectWithTooManyMembers) {
 }
 
 TEST_F(EvaluationTest, RefusesABrokenRescue) {
-  std::stringstream text;
-  text << std::ifstream(test::write_synthetic_rescue(folder / "rescue.json")).rdbuf();
+  const std::string text = test::file_text(test::write_synthetic_rescue(folder / "rescue.json"));
   const auto with = [&](const std::string& old, const std::string& now) {
-    std::string changed = text.str();
+    std::string changed = text;
     const std::size_t at = changed.find(old);
     EXPECT_NE(at, std::string::npos) << old;
     return refused(changed.replace(at, old.size(), now));
   };
-  EXPECT_THAT(refused(text.str().substr(0, text.str().size() / 2)), HasSubstr("truncated"));
+  EXPECT_THAT(refused(text.substr(0, text.size() / 2)), HasSubstr("truncated"));
   EXPECT_THAT(with("\"predicted\"", "\"other\""), HasSubstr("is not complete; run the same"));
   EXPECT_THAT(with("\"layer\":1,", "\"layer\":7,"), HasSubstr("in order"));
   EXPECT_THAT(with("[[2,0]]", "[[3,0]]"), HasSubstr("\"layer\" outside"));

@@ -1,60 +1,49 @@
 // Why the evidence of an answer was lost: against plain double loops, and by hand.
 
 #include "analysis/replay/evidence.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <memory>
-
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/replay/replay.h"
 #include "tests/naive/naive_evidence.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::IsNan;
 
-struct EvidenceTest : testing::Test {
+struct EvidenceTest : testing::Test, test::MadeTrace {
   EvidenceTest() {
-    options_.layers = 3;
-    options_.query_heads = 6;
-    options_.heads = 3;
-    options_.prompt_length = 72;
-    options_.generated = 5;
-    options_.block = 16;
-    options_.clusters = 6;
-    options_.sink_logit = 0.0F;  // then some heads read the evidence more than evenly
+    options_ = {.layers = 3,
+                .query_heads = 6,
+                .heads = 3,
+                .prompt_length = 72,
+                .generated = 5,
+                .block = 16,
+                .clusters = 6,
+                .sink_logit = 0.0F};  // then some heads read the evidence more than evenly
   }
-  const Trace& trace() {
-    if (trace_ == nullptr) {
-      const auto path = folder_ / "trace.h5";
-      test::write_synthetic_trace(path, options_);
-      if (last_ > 0) test::mark_segment(path, kEvidence, 20, last_);
-      trace_ = std::make_unique<Trace>(path);
+
+  const Trace& trace() override {
+    if (trace_ == nullptr && last_ > 0) {
+      MadeTrace::trace();
+      test::mark_segment(folder_ / "trace.h5", kEvidence, 20, last_);
+      trace_ = std::make_shared<Trace>(folder_ / "trace.h5");
     }
-    return *trace_;
+    return MadeTrace::trace();
   }
+
   Replay run(const std::string& spec, int budget, std::vector<std::string> measures = {},
              std::vector<int> layers = {}) {
-    ReplayRequest request{.policy = parse_policy(spec),
-                          .budget = budget,
-                          .layers = std::move(layers),
-                          .metrics = !measures.empty(),
-                          .measures = std::move(measures),
-                          .cheap = false};
-    return replay(trace(), request, test::unwatched);
+    const bool metrics = !measures.empty();
+    return MadeTrace::run(spec, budget,
+                          {.layers = std::move(layers),
+                           .metrics = metrics,
+                           .measures = std::move(measures),
+                           .cheap = false});
   }
+
   EvidenceReplay evidence(const Replay& replay) {
     return evidence_of(trace(), replay, {}, test::unwatched);
   }
@@ -66,10 +55,7 @@ struct EvidenceTest : testing::Test {
   }
   EvidenceReplay expect_as_naive(const std::string& spec, const std::string& uniform, int budget);
 
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
   int last_ = 31;  // of the evidence; 0: the trace has none
-  std::unique_ptr<Trace> trace_;
 };
 
 EvidenceReplay EvidenceTest::expect_as_naive(const std::string& spec, const std::string& uniform,

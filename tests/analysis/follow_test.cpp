@@ -2,58 +2,31 @@
 // token by itself.
 
 #include "analysis/replay/follow.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
-#include "analysis/error.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/explain.h"
-#include "analysis/replay/replay.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::HasSubstr;
+struct Follow : testing::TestWithParam<int>, test::MadeTrace {  // the model's window
+  Follow()
+      : MadeTrace({.prompt_length = 120,
+                   .generated = 7,
+                   .question = 20,
+                   .block = 16,
+                   .sliding_window = GetParam()}) {}
 
-class Follow : public testing::TestWithParam<int> {  // the model's window
- protected:
-  Follow() {
-    options_.prompt_length = 120;
-    options_.generated = 7;
-    options_.block = 16;
-    options_.question = 20;
-    options_.sliding_window = GetParam();
-    states_ = test::write_synthetic_trace(folder_ / "t.h5", options_);
-    trace_ = std::make_unique<Trace>(folder_ / "t.h5");
-  }
-  std::vector<std::vector<double>> attention(int layer, int query_head) const {
-    return naive::full_attention(states_.query[layer][query_head],
-                                 states_.key[layer][query_head / 2], states_.run.attention_scale,
-                                 options_.sliding_window);
-  }
   Replay replayed(const std::string& spec, const std::vector<int>& tokens, int scores_layer = -1,
                   int scores_head = -1) {
-    ReplayRequest request{.policy = parse_policy(spec),
-                          .budget = 30,
-                          .metrics = false,
-                          .scores_layer = scores_layer,
-                          .scores_head = scores_head,
-                          .followed = tokens};
-    return replay(*trace_, request, progress_);
+    return run(spec, 30,
+               {.metrics = false,
+                .scores_layer = scores_layer,
+                .scores_head = scores_head,
+                .followed = tokens});
   }
 
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates states_;
-  std::unique_ptr<Trace> trace_;
   Progress progress_;
 };
 
@@ -80,8 +53,8 @@ TEST_P(Follow, ReadsAreThoseOfThePlainAttention) {
     const std::vector<TokenReads> reads = token_reads(*trace_, request, progress_);
     ASSERT_EQ(reads.size(), 4U);
     for (const TokenReads& head : reads) {
-      const auto a = attention(head.layer, 2 * head.head);
-      const auto b = attention(head.layer, 2 * head.head + 1);
+      const auto a = attention_of(head.layer, 2 * head.head);
+      const auto b = attention_of(head.layer, 2 * head.head + 1);
       EXPECT_NEAR(head.question, mean_of_group(a, b, from_to(100, 120), tokens), 1e-5);
       EXPECT_NEAR(head.answer, mean_of_group(a, b, from_to(119, 126), tokens), 1e-5);
       EXPECT_EQ(head.read, head.answer);
@@ -107,7 +80,7 @@ TEST_P(Follow, ReadsAreThoseOfThePlainAttention) {
 TEST_P(Follow, AQueryThatAFollowedTokenComesAfterIsLeftOut) {
   ReadsRequest request{.tokens = {110}};
   const TokenReads head = token_reads(*trace_, request, progress_).front();
-  const auto a = attention(0, 0), b = attention(0, 1);
+  const auto a = attention_of(0, 0), b = attention_of(0, 1);
   EXPECT_NEAR(head.question, mean_of_group(a, b, from_to(111, 120), {110}), 1e-5);
   request.tokens = {options_.tokens() - 1};
   const TokenReads last = token_reads(*trace_, request, progress_).front();
@@ -219,24 +192,11 @@ INSTANTIATE_TEST_SUITE_P(Windows, Follow, testing::Values(0, 48));
 
 // Why a token was kept or left.
 
-struct ExplainTest : testing::Test {
-  static void SetUpTestSuite() {
-    folder_ = new test::TemporaryFolder;
-    test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};
-    test::write_synthetic_trace(*folder_ / "trace.h5", options);
-    trace_ = new Trace(*folder_ / "trace.h5");
+struct ExplainTest : testing::Test, test::MadeTrace {
+  ExplainTest() : MadeTrace({.layers = 1, .clusters = 4}) {}
+  Replay run(const std::string& spec, int budget) {
+    return MadeTrace::run(spec, budget, {.scores_layer = 0, .scores_head = 1});
   }
-  static void TearDownTestSuite() {
-    delete trace_;
-    delete folder_;
-  }
-  static Replay run(const std::string& spec, int budget) {
-    ReplayRequest request{
-        .policy = parse_policy(spec), .budget = budget, .scores_layer = 0, .scores_head = 1};
-    return replay(*trace_, request, test::unwatched);
-  }
-  static inline test::TemporaryFolder* folder_ = nullptr;
-  static inline Trace* trace_ = nullptr;
 };
 
 TEST_F(ExplainTest, AgreesWithTheReplayForEveryToken) {

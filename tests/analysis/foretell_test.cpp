@@ -1,28 +1,15 @@
 // How well a measure foretells an outcome: by hand, and against plain loops over all pairs.
 
 #include "analysis/study/foretell.h"
-
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <random>
-#include <set>
-
-#include "analysis/error.h"
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/trace/trace.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::DoubleNear;
-using testing::HasSubstr;
 
 /// Results of a study as if read from a file: replays of traces and runs on the same prompts.
 class Made {

@@ -1,15 +1,8 @@
 // Key geometry: angles, rank correlation, the bounds of KeyDiff's appendix C, diversity, cost, and
 // KVMerger's lemma 3.2, each beside plain loops in double and cases worked by hand.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 #include <numbers>
-#include <numeric>
-#include <random>
 
-#include "analysis/error.h"
 #include "analysis/metric/angle.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/bounds.h"
@@ -20,8 +13,8 @@
 #include "analysis/numeric/statistics.h"
 #include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_geometry.h"
-#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {

@@ -1,15 +1,6 @@
 #include "analysis/trace/half.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <numeric>
-#include <random>
-#include <vector>
-
 #include "analysis/trace/output_weight.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {

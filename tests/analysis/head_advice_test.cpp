@@ -2,32 +2,14 @@
 // a table that headbudgets reads.
 
 #include "analysis/study/head_advice.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <limits>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <numeric>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/study/database.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 /// The smallest sum over every division of the steps.
 double smallest_sum(const std::vector<std::vector<double>>& losses, std::size_t head, long steps) {

@@ -1,16 +1,8 @@
 #include "analysis/metric/head_roles.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "analysis/metric/attention.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {

@@ -1,40 +1,16 @@
 // keep and drop: what a person takes into the policy's hand.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/token_rule.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/replay.h"
-#include "tests/naive/compare_replay.h"
-#include "tests/support/error_of.h"
-#include "tests/support/made_layer.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::HasSubstr;
-
-struct Intervention : testing::Test {
-  Intervention() {
-    options_.prompt_length = 64;
-    options_.generated = 4;
-    options_.block = 16;
-    options_.clusters = 4;
-    made_ = test::write_synthetic_trace(folder_ / "t.h5", options_);
-    trace_ = std::make_unique<Trace>(folder_ / "t.h5");
-  }
-  Replay run(const std::string& spec, int budget = kBudget) {
-    ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
-    return replay(*trace_, request, test::unwatched);
-  }
+struct Intervention : testing::Test, test::MadeTrace {
+  Intervention() : MadeTrace({.prompt_length = 64, .generated = 4, .block = 16, .clusters = 4}) {}
+  Replay run(const std::string& spec, int budget = kBudget) { return MadeTrace::run(spec, budget); }
   std::string problem(const std::string& spec, int budget = kBudget) {
     return test::error_of<UsageError>([&] { run(spec, budget); });
   }
@@ -43,10 +19,6 @@ struct Intervention : testing::Test {
   }
 
   static constexpr int kBudget = 20;
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates made_;
-  std::unique_ptr<Trace> trace_;
 };
 
 /// Scores of attention, of keys and of places, and what stands between them and a decision.
@@ -162,8 +134,8 @@ TEST_F(Intervention, AgreesWithTheDoublePrecisionTwin) {
   const char* const rules[] = {"+keep(\"9;30-33\")", "+keep(\"2-4;40-\", heads=\"0.1\", extra=1)",
                                "+drop(\"0;17-18\")", "+drop(\"20-23\", heads=\"0.0\")",
                                "+keep(\"9;30-33\", heads=\"0\")+drop(\"0;12\")"};
-  ModelInfo model = made_.model;
-  const LayerStates states = test::made_layer(made_, 0);
+  ModelInfo model = states_.model;
+  const LayerStates states = test::made_layer(states_, 0);
   long decisions = 0;
   for (const std::string policy : kPolicies) {
     for (const std::string rule : rules) {
@@ -179,7 +151,7 @@ TEST_F(Intervention, AgreesWithTheDoublePrecisionTwin) {
           .policy = parse_policy(policy + rule), .budget = kBudget, .layers = {0}};
       const Replay cut = replay(*trace_, request, test::unwatched);
       const naive::Comparison found =
-          naive::compare(cut, 0, states, model, made_.run.attention_scale);
+          naive::compare(cut, 0, states, model, states_.run.attention_scale);
       EXPECT_EQ(found.failure, "") << policy << rule;
       decisions += found.decisions;
     }

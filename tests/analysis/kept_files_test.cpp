@@ -2,30 +2,13 @@
 #include "analysis/trace/kept_files.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr const char* kBegin = "\x89HDF\r\n\x1a\n";
 
@@ -200,9 +183,7 @@ TEST_F(KeptFiles, AMissingFolderHoldsNothing) {
 
 TEST(CacheLimit, IsKeptAndHasADefault) {
   const TemporaryFolder folder;
-  const char* before = std::getenv("XDG_CONFIG_HOME");
-  const std::string kept = before ? before : "";
-  setenv("XDG_CONFIG_HOME", folder.path().c_str(), 1);
+  const EnvironmentVariable config("XDG_CONFIG_HOME", folder.path().string());
   EXPECT_EQ(cache_limit(), kDefaultCacheLimit);
   set_cache_limit(123456);
   EXPECT_EQ(cache_limit(), 123456U);
@@ -210,7 +191,6 @@ TEST(CacheLimit, IsKeptAndHasADefault) {
   EXPECT_EQ(cache_limit(), 0U);
   std::ofstream(folder.path() / "kvloupe/cache-limit") << "as much as you like\n";
   EXPECT_EQ(cache_limit(), kDefaultCacheLimit);
-  before ? setenv("XDG_CONFIG_HOME", kept.c_str(), 1) : unsetenv("XDG_CONFIG_HOME");
 }
 
 TEST(CacheLimit, ASizeHasAUnit) {

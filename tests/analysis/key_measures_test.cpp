@@ -1,19 +1,13 @@
 // Measures of key geometry and of merged keys in a replay, beside plain loops.
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
 #include "analysis/cache/key_panels.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/seen_queries.h"
-#include "analysis/replay/replay.h"
 #include "tests/naive/decompositions.h"
 #include "tests/naive/naive_geometry.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/random_matrix.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -23,19 +17,12 @@ struct Model {
   int window = 0;
 };
 
-struct KeyMeasuresTest : ::testing::TestWithParam<Model> {
-  KeyMeasuresTest() {
-    options_.query_heads = 4;
-    options_.heads = GetParam().heads;
-    options_.sliding_window = GetParam().window;
-    options_.clusters = 3;
-    states_ = test::write_synthetic_trace(folder_ / "trace.h5", options_);
+struct KeyMeasuresTest : testing::TestWithParam<Model>, test::MadeTrace {
+  KeyMeasuresTest()
+      : MadeTrace({.heads = GetParam().heads, .sliding_window = GetParam().window, .clusters = 3}) {
   }
-
-  Replay run(const std::string& policy, int budget) const {
-    const Trace trace(folder_ / "trace.h5");
-    ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .measures = {"all"}};
-    return replay(trace, request, test::unwatched);
+  Replay run(const std::string& policy, int budget) {
+    return MadeTrace::run(policy, budget, {.measures = {"all"}});
   }
 
   naive::Vectors keys(const HeadReplay& head) const {
@@ -47,10 +34,6 @@ struct KeyMeasuresTest : ::testing::TestWithParam<Model> {
   naive::Vectors queries(int layer, int query_head) const {
     return naive::vectors_of(states_.query[layer][query_head]);
   }
-
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates states_;
 };
 
 double at(const char* name, const StepRecord& record, int query_head = -1) {

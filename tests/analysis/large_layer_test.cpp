@@ -1,27 +1,13 @@
 // Layers that are too large to be held whole: read block by block and head by head, they give what
 // they give from memory.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/record/state_rows.h"
-#include "analysis/replay/layer_replay.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/replay/replay.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/long_trace.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -40,26 +26,11 @@ std::vector<std::string> specs() {
   return result;
 }
 
-struct LargeLayer : testing::Test {
-  LargeLayer() {
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.head_dim = 8;
-    options_.prompt_length = 72;
-    options_.generated = 3;
-    options_.block = 16;
-    options_.clusters = 6;
-    test::write_synthetic_trace(folder_ / "trace.h5", options_);
-    trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
-  }
-  Replay run(const std::string& spec) {
-    ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .metrics = false};
-    return replay(*trace_, request, test::unwatched);
-  }
-
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  std::unique_ptr<Trace> trace_;
+struct LargeLayer : testing::Test, test::MadeTrace {
+  LargeLayer()
+      : MadeTrace(
+            {.head_dim = 8, .prompt_length = 72, .generated = 3, .block = 16, .clusters = 6}) {}
+  Replay run(const std::string& spec) { return MadeTrace::run(spec, 20, {.metrics = false}); }
 };
 
 TEST_F(LargeLayer, EveryPolicyDecidesBlockByBlockAsItDoesFromMemory) {

@@ -1,27 +1,16 @@
 // Attention by distance, attention that comes later, and what policies lose of it, beside plain
 // loops and by hand.
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <numeric>
-
-#include "analysis/error.h"
+#include "analysis/metric/later_attention.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/distance_kernel.h"
-#include "analysis/metric/later_attention.h"
 #include "analysis/replay/attention_lost.h"
-#include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/naive/naive_later.h"
-#include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/cells.h"
-#include "tests/support/made_layer.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -31,13 +20,9 @@ struct Model {
   int window = 0;
 };
 
-struct LaterAttentionTest : testing::TestWithParam<Model> {
-  LaterAttentionTest() {
-    options_.heads = GetParam().heads;
-    options_.sliding_window = GetParam().window;
-    states_ = test::write_synthetic_trace(folder_ / "trace.h5", options_);
-  }
-  Trace trace() const { return Trace(folder_ / "trace.h5"); }
+struct LaterAttentionTest : testing::TestWithParam<Model>, test::MadeTrace {
+  LaterAttentionTest()
+      : MadeTrace({.heads = GetParam().heads, .sliding_window = GetParam().window}) {}
   static std::vector<std::vector<double>> attention_of(const Trace& trace, int layer,
                                                        int query_head) {
     return naive::full_attention(trace.query(layer, query_head),
@@ -56,14 +41,10 @@ struct LaterAttentionTest : testing::TestWithParam<Model> {
     }
     return mean;
   }
-
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates states_;
 };
 
 TEST_P(LaterAttentionTest, TheKernelAndWhatIsMeasuredAreThoseOfThePlainLoops) {
-  const Trace trace = this->trace();
+  const Trace& trace = this->trace();
   for (int query_head = 0; query_head < 4; ++query_head) {
     for (const RopePairing pairing : {RopePairing::half, RopePairing::interleaved}) {
       ModelInfo model = trace.layer_model(1);
@@ -98,7 +79,7 @@ TEST_P(LaterAttentionTest, TheKernelAndWhatIsMeasuredAreThoseOfThePlainLoops) {
 }
 
 TEST_P(LaterAttentionTest, TokensReceiveWhatThePlainLoopsSay) {
-  const Trace trace = this->trace();
+  const Trace& trace = this->trace();
   std::vector<std::int32_t> some;
   for (std::int32_t token = 1; token < 60; token += token % 3 + 1) some.push_back(token);
   std::vector<std::int32_t> all(60);
@@ -126,7 +107,7 @@ TEST_P(LaterAttentionTest, TokensReceiveWhatThePlainLoopsSay) {
 }
 
 TEST_P(LaterAttentionTest, WhatPoliciesLoseIsTheLaterAttentionOfWhatTheyEvict) {
-  const Trace trace = this->trace();
+  const Trace& trace = this->trace();
   AttentionLostRequest request;
   for (const char* spec : {"keydiff", "h2o+recent(20%)", "snapkv(8)+adakv", "keynorm+sinks(2)"}) {
     request.policies.push_back(parse_policy(spec));
@@ -175,7 +156,7 @@ TEST_P(LaterAttentionTest, WhatPoliciesLoseIsTheLaterAttentionOfWhatTheyEvict) {
 }
 
 TEST_P(LaterAttentionTest, ARandomChoiceLosesItsShareOnAverage) {
-  const Trace trace = this->trace();
+  const Trace& trace = this->trace();
   AttentionLostRequest request;
   for (int seed = 0; seed < 300; ++seed) {
     request.policies.push_back(parse_policy("random(seed=" + std::to_string(seed) + ")"));
@@ -192,7 +173,7 @@ TEST_P(LaterAttentionTest, ARandomChoiceLosesItsShareOnAverage) {
 }
 
 TEST_P(LaterAttentionTest, ScoresAndLaterAttentionHaveTheRankCorrelationOfTheDefinition) {
-  const Trace trace = this->trace();
+  const Trace& trace = this->trace();
   const Measure& measure = require_measure("score_attention_correlation");
   long known = 0;
   for (const char* spec : {"h2o", "keydiff+recent(10%)", "snapkv(8)", "keynorm", "sink(4)"}) {

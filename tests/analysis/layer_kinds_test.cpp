@@ -1,14 +1,6 @@
 // Traces whose layers differ (format version 2): layers without a cache, other numbers of heads,
 // other widths, values that are a part of the keys, shared caches, gates.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <hdf5.h>
-
-#include <cmath>
-#include <map>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
@@ -28,12 +20,12 @@
 #include "analysis/trace/trace_writer.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_asked.h"
-#include "tests/support/error_of.h"
+#include "tests/support/edited_trace.h"
 #include "tests/support/kinds_trace.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -44,7 +36,6 @@ using test::kKindsTokens;
 using test::made_layers;
 using test::MadeLayer;
 using test::random_matrix;
-using testing::HasSubstr;
 
 struct LayerKinds : testing::Test {
   static void SetUpTestSuite() {
@@ -280,26 +271,11 @@ std::string refusal(const std::filesystem::path& from, const std::filesystem::pa
                     const char* group, const char* attribute, std::int64_t number,
                     const char* text = nullptr) {
   std::filesystem::copy_file(from, copy, std::filesystem::copy_options::overwrite_existing);
-  const hid_t file = H5Fopen(copy.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  if (H5Aexists_by_name(file, group, attribute, H5P_DEFAULT) > 0)
-    H5Adelete_by_name(file, group, attribute, H5P_DEFAULT);
-  const hid_t space = H5Screate(H5S_SCALAR);
-  hid_t type = H5T_NATIVE_INT64;
   if (text != nullptr) {
-    type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, std::string_view(text).size() + 1);
-  }
-  const hid_t id =
-      H5Acreate_by_name(file, group, attribute, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (text != nullptr) {
-    H5Awrite(id, type, text);
-    H5Tclose(type);
+    test::EditedTrace(copy).text(group, attribute, text);
   } else {
-    H5Awrite(id, type, &number);
+    test::EditedTrace(copy).integer(group, attribute, number);
   }
-  H5Aclose(id);
-  H5Sclose(space);
-  H5Fclose(file);
   return test::error_of<FileError>([&] { const Trace trace(copy); });
 }
 

@@ -2,22 +2,14 @@
 
 #include "analysis/metric/logit_path.h"
 
-#include <gmock/gmock.h>
-#include <hdf5.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "tests/naive/naive_logits.h"
+#include "tests/support/edited_trace.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
 
 std::vector<double> list(const Eigen::VectorXd& v) { return {v.begin(), v.end()}; }
 
@@ -110,12 +102,10 @@ TEST_F(LogitPathTest, ALayerNormTakesTheMeanOut) {
   std::vector<double> bias(24);
   {
     // x̂ of the trace is made free of its mean; the file then says that the norm is centred.
-    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const hid_t norm = H5Dopen2(file, "/model/final_norm", H5P_DEFAULT);
+    test::EditedTrace edit(path);
     Matrix weight(1, 24), hidden(104, 24), shift(1, 24);
-    H5Dread(norm, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, weight.data());
-    const hid_t states = H5Dopen2(file, "/predictions/hidden", H5P_DEFAULT);
-    H5Dread(states, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, hidden.data());
+    edit.read("/model/final_norm", H5T_NATIVE_FLOAT, weight.data());
+    edit.read("/predictions/hidden", H5T_NATIVE_FLOAT, hidden.data());
     for (Eigen::Index i = 0; i < 24; ++i) {
       shift(0, i) = 0.25F * static_cast<float>(i % 5);
       bias[i] = shift(0, i);
@@ -126,22 +116,11 @@ TEST_F(LogitPathTest, ALayerNormTakesTheMeanOut) {
       own /= std::sqrt(own.squaredNorm() / 24.0F);
       hidden.row(token) = own.cwiseProduct(weight.row(0)) + shift.row(0);
     }
-    H5Dwrite(states, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, hidden.data());
-    const hsize_t width = 24;
-    const hid_t line = H5Screate_simple(1, &width, nullptr), one = H5Screate(H5S_SCALAR);
-    const hid_t data = H5Dcreate2(file, "/model/final_norm_bias", H5T_IEEE_F32LE, line, H5P_DEFAULT,
-                                  H5P_DEFAULT, H5P_DEFAULT);
-    H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, shift.data());
-    const hid_t flag = H5Acreate2(norm, "centred", H5T_STD_U8LE, one, H5P_DEFAULT, H5P_DEFAULT);
-    const int yes = 1;
-    H5Awrite(flag, H5T_NATIVE_INT, &yes);
-    H5Aclose(flag);
-    H5Dclose(data);
-    H5Sclose(line);
-    H5Sclose(one);
-    H5Dclose(states);
-    H5Dclose(norm);
-    H5Fclose(file);
+    edit.write("/predictions/hidden", H5T_NATIVE_FLOAT, hidden.data());
+    edit.replace("/model/final_norm_bias", H5T_IEEE_F32LE, {24});
+    edit.write("/model/final_norm_bias", H5T_NATIVE_FLOAT, shift.data());
+    const std::uint8_t yes = 1;
+    edit.attribute("/model/final_norm", "centred", H5T_STD_U8LE, &yes);
   }
   const Trace trace(path);
   const LogitPath logits(trace);

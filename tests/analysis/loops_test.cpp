@@ -1,30 +1,15 @@
 // Loops in what a model wrote, and the value range of what was evicted.
 
 #include "analysis/trace/loops.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <optional>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/given_tokens.h"
-#include "tests/support/cells.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(Loops, AreSpansThatFollowThemselvesThreeTimes) {
   std::vector<std::int32_t> ids = {7, 8, 9, 10};                    // the prompt

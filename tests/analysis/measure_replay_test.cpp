@@ -1,22 +1,10 @@
 // Measuring a replay that is there, or some of its steps, against measuring all of it on the way.
 
 #include "analysis/replay/measure_replay.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <memory>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
-#include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -47,32 +35,23 @@ void expect_same(double a, double b, const std::string& where) {
   }
 }
 
-class MeasureReplay : public testing::TestWithParam<int> {  // the model's window
- protected:
-  MeasureReplay() {
-    options_.layers = 2;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.prompt_length = 72;
-    options_.generated = 3;
-    options_.block = 16;
-    options_.clusters = 6;
-    options_.sliding_window = GetParam();
-    test::write_synthetic_trace(folder_ / "trace.h5", options_);
-    trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
-  }
+struct MeasureReplay : testing::TestWithParam<int>, test::MadeTrace {  // the model's window
+  MeasureReplay()
+      : MadeTrace({.prompt_length = 72,
+                   .generated = 3,
+                   .block = 16,
+                   .sliding_window = GetParam(),
+                   .clusters = 6}) {}
   Replay run(const std::string& spec, bool metrics) {
-    ReplayRequest request{.policy = parse_policy(spec), .budget = 20, .metrics = metrics};
-    if (metrics) request.measures = {"all"};
-    return replay(*trace_, request, progress_);
+    ReplayRequest rest{.metrics = metrics};
+    if (metrics) rest.measures = {"all"};
+    return MadeTrace::run(spec, 20, rest);
   }
+
   Replay measured(const Replay& replay, const MeasureRequest& request) {
     return measure_replay(*trace_, replay, request, progress_);
   }
 
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  std::unique_ptr<Trace> trace_;
   Progress progress_;
 };
 

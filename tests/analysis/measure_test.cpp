@@ -1,30 +1,18 @@
 // The catalogue of measures, and the measures of CriticalKV and CAOTE beside their naive twins.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <nlohmann/json.hpp>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_text.h"
 #include "analysis/measure/output_error.h"
 #include "analysis/metric/bounds.h"
 #include "analysis/metric/logit_path.h"
 #include "analysis/metric/perturbation.h"
-#include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay_json.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/support/made_layer.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
 using testing::DoubleEq;
-using testing::DoubleNear;
-using testing::HasSubstr;
 
 TEST(MeasureCatalog, TheDocumentIsWhatTheCatalogueSays) {
   const std::string text = test::file_text(KVLOUPE_SOURCE_DIR "/docs/measures.md");
@@ -61,46 +49,26 @@ struct Model {
 };
 
 /// Measured by the engine, and again by the twin.
-struct MeasuresAgainstNaive : testing::TestWithParam<Model> {
+struct MeasuresAgainstNaive : testing::TestWithParam<Model>, test::MadeLayerReplays {
   static int group() { return GetParam().group; }
-  MeasuresAgainstNaive() {
-    options_.layers = 1;
-    options_.query_heads = 4;
-    options_.heads = 4 / group();
-    options_.sliding_window = GetParam().window;
-    options_.head_dim = 8;
-    options_.hidden_size = 12;
-    options_.prompt_length = 64;
-    options_.generated = 4;
-    options_.seed = 20 + static_cast<std::uint64_t>(group());
-    made_ = test::make_synthetic_states(options_);
-    states_ = test::made_layer(made_, 0);
-  }
+  MeasuresAgainstNaive()
+      : MadeLayerReplays({.layers = 1,
+                          .heads = 4 / group(),
+                          .head_dim = 8,
+                          .hidden_size = 12,
+                          .prompt_length = 64,
+                          .generated = 4,
+                          .sliding_window = GetParam().window,
+                          .seed = 20 + static_cast<std::uint64_t>(group())}) {}
 
+  /// Fates and scores are kept of one head at a time.
   Replay run(const std::string& spec, int budget, int block) {
-    Replay result;
-    const PolicySpec policy = parse_policy(spec);
-    result.policy = policy.text();
-    result.budget = budget;
-    result.block = block;
-    result.blocks = make_blocks(options_.prompt_length, options_.generated, block);
-    result.heads.reserve(static_cast<std::size_t>(options_.heads));
-    // Fates and scores are kept of one head at a time.
-    for (int head = 0; head < options_.heads; ++head) {
-      LayerContext context{.model = made_.model,
-                           .attention = made_.run.attention_scale,
-                           .budget = budget,
-                           .output_weights = states_.output_weights};
-      LayerReplayInput input = {states_, result.blocks, policy, context};
-      input.scores_head = head;
-      result.heads.push_back(std::move(replay_layer(input, test::unwatched)[head]));
+    Replay result = MadeLayerReplays::run(spec, budget, block);
+    for (scores_head_ = 0; scores_head_ < options_.heads; ++scores_head_) {
+      result.heads[scores_head_] = MadeLayerReplays::run(spec, budget, block).heads[scores_head_];
     }
     return result;
   }
-
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates made_;
-  LayerStates states_;
 };
 
 double at(const char* name, const StepRecord& record, int query_head = -1) {

@@ -1,33 +1,19 @@
 // Merging by hand, and what holds for every replay with merges.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
-#include <cmath>
 #include <numbers>
-#include <random>
 
-#include "analysis/error.h"
 #include "analysis/metric/merging.h"
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/compression.h"
-#include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay_json.h"
-#include "tests/support/error_of.h"
 #include "tests/support/given_attention.h"
-#include "tests/support/made_layer.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
 using test::matrix;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 using Sets = std::vector<std::vector<int>>;
 
 /// Unit keys at these angles, in degrees.
@@ -379,29 +365,17 @@ TEST(Cam, EvictedWithoutHeirsIsLost) {
 }
 
 /// Made-up states of one layer, in memory.
-struct Made {
-  test::SyntheticStates states;
-  LayerStates layer;
-  std::vector<Block> blocks;
-
-  explicit Made(int block = 16, int clusters = 3) {
-    test::SyntheticTraceOptions options{
-        .layers = 1, .prompt_length = 96, .generated = 6, .clusters = clusters};
-    states = test::make_synthetic_states(options);
-    layer = test::made_layer(states, 0);
-    blocks = make_blocks(options.prompt_length, options.generated, block);
+struct Made : test::MadeLayerReplays {
+  explicit Made(int block = 16, int clusters = 3)
+      : MadeLayerReplays({.layers = 1, .prompt_length = 96, .generated = 6, .clusters = clusters}),
+        block_(block) {
+    scores_head_ = 0;
   }
   Replay run(const std::string& spec, int budget) const {
-    const PolicySpec policy = parse_policy(spec);
-    LayerContext context{
-        .model = states.model, .attention = states.run.attention_scale, .budget = budget};
-    Replay result;
-    result.policy = policy.text();
-    result.budget = budget;
-    result.blocks = blocks;
-    result.heads = replay_layer({layer, blocks, policy, context, true, 0}, test::unwatched);
-    return result;
+    return MadeLayerReplays::run(spec, budget, block_);
   }
+
+  int block_;
 };
 
 const std::vector<std::string>& merging_specs() {
@@ -468,7 +442,7 @@ TEST(Merging, SetsRespectTheThresholdAndAreNeighboursAmongTheCandidates) {
           "random+kvmerger(" + std::to_string(epsilon) + ",link=" + link + ",recent=4,heavy=5)",
           44);
       for (const HeadReplay& head : replay.heads) {
-        const Matrix& keys = made.layer.keys[head.head];
+        const Matrix& keys = made.states_.keys[head.head];
         const auto cosine = [&](int a, int b) {
           return keys.row(a).cast<double>().dot(keys.row(b).cast<double>()) /
                  (keys.row(a).cast<double>().norm() * keys.row(b).cast<double>().norm());
@@ -497,10 +471,10 @@ TEST(Merging, SetsRespectTheThresholdAndAreNeighboursAmongTheCandidates) {
 TEST(Merging, IdenticalMembersWithLogSizeChangeNothing) {
   // Runs of four tokens with one key and value; 24 runs and what was generated since.
   Made made;
-  for (std::size_t head = 0; head < made.layer.keys.size(); ++head) {
+  for (std::size_t head = 0; head < made.states_.keys.size(); ++head) {
     for (Eigen::Index i = 0; i < 96; ++i) {
-      made.layer.keys[head].row(i) = made.layer.keys[head].row(i - i % 4);
-      made.layer.values[head].row(i) = made.layer.values[head].row(i - i % 4);
+      made.states_.keys[head].row(i) = made.states_.keys[head].row(i - i % 4);
+      made.states_.values[head].row(i) = made.states_.values[head].row(i - i % 4);
     }
   }
   for (const char* spec : {"random+kvmerger(0.999999,log_size=1,recent=0,heavy=0)",
@@ -643,7 +617,7 @@ TEST(Merging, ABudgetThatIsNotUsedIsNoted) {
 }
 
 TEST(Merging, NotesSayWhatIsDoubtful) {
-  const ModelInfo model = Made().states.model;
+  const ModelInfo model = Made().made_.model;
   const auto notes = [&](const std::string& spec) {
     std::string all;
     for (const std::string& note : policy_notes(parse_policy(spec), model, 10)) all += note + "\n";

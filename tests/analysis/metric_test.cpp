@@ -1,14 +1,5 @@
 // Each metric against a naive double-precision twin that reads like its formula.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <hdf5.h>
-
-#include <cmath>
-#include <numeric>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
 #include "analysis/metric/diversity.h"
@@ -21,11 +12,10 @@
 #include "analysis/metric/sink.h"
 #include "analysis/numeric/exponentials.h"
 #include "tests/naive/decompositions.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
+#include "tests/support/edited_trace.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -131,12 +121,9 @@ TEST(Attention, AStoredLogSumExpIsUsedOnlyWhereItFitsTheStates) {
   write_synthetic_trace(folder / "wrong.h5", options);
   options.logsumexp = false;
   write_synthetic_trace(folder / "none.h5", options);
-  const hid_t file = H5Fopen((folder / "wrong.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hid_t dataset = H5Dopen2(file, "/layers/1/attention_logsumexp", H5P_DEFAULT);
   const std::vector<float> wrong(4 * 104, 1.0F);
-  ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wrong.data()), 0);
-  H5Dclose(dataset);
-  H5Fclose(file);
+  test::EditedTrace(folder / "wrong.h5")
+      .write("/layers/1/attention_logsumexp", H5T_NATIVE_FLOAT, wrong.data());
   const std::vector<float> computed =
       attention_logsumexp(Trace(folder / "none.h5"), 1, 2, test::unwatched);
   for (const char* name : {"good.h5", "wrong.h5"}) {

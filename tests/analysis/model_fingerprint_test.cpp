@@ -2,26 +2,14 @@
 // of docs/trace-format.md looks at; and that rule read a second time, in Python.
 
 #include "analysis/trace/model_files.h"
-
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-
-#include "analysis/error.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::IsEmpty;
 using testing::Ne;
 
 void write(const fs::path& path, const std::string& bytes) {

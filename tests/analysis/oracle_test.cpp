@@ -1,25 +1,12 @@
 // The oracle: on a few entries by hand, and against brute force.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/greedy_removal.h"
-#include "analysis/policy/kit/policy.h"
-#include "analysis/replay/layer_replay.h"
-#include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
-#include "tests/support/error_of.h"
-#include "tests/support/made_layer.h"
-#include "tests/support/synthetic_trace.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 /// One query with these weights, one-dimensional values, and the full output as its target.
 std::vector<JudgingQuery> judge(const std::vector<double>& weights, const Eigen::MatrixXd& values) {
@@ -100,32 +87,21 @@ class OracleOfAWindow : public testing::TestWithParam<int> {};
 TEST_P(OracleOfAWindow, EqualsBruteForce) {
   const int window = GetParam();
   for (const int heads : {1, 2}) {
-    test::SyntheticTraceOptions options{.layers = 1,
-                                        .query_heads = 2,
-                                        .heads = heads,
-                                        .head_dim = 6,
-                                        .hidden_size = 8,
-                                        .prompt_length = 24,
-                                        .generated = 2,
-                                        .sliding_window = window,
-                                        .seed = 5};
-    const test::SyntheticStates made = test::make_synthetic_states(options);
-    const LayerStates states = test::made_layer(made, 0);
+    test::MadeLayerReplays made({.layers = 1,
+                                 .query_heads = 2,
+                                 .heads = heads,
+                                 .head_dim = 6,
+                                 .hidden_size = 8,
+                                 .prompt_length = 24,
+                                 .generated = 2,
+                                 .sliding_window = window,
+                                 .seed = 5});
+    made.metrics_ = false;
     long decisions = 0;
     for (const char* spec : {"oracle(4)", "oracle(3)+recent(2)+sinks(1)", "oracle(100)"}) {
       for (const int budget : {1, 5, 12}) {
         for (const int block : {1, 8, 24}) {
-          Replay fast;
-          const PolicySpec policy = parse_policy(spec);
-          fast.policy = policy.text();
-          fast.budget = budget;
-          fast.block = block;
-          fast.blocks = make_blocks(options.prompt_length, options.generated, block);
-          LayerContext context{
-              .model = made.model, .attention = made.run.attention_scale, .budget = budget};
-          fast.heads = replay_layer({states, fast.blocks, policy, context, false}, test::unwatched);
-          const naive::Comparison found =
-              naive::compare(fast, 0, states, made.model, made.run.attention_scale);
+          const naive::Comparison found = made.compared(made.run(spec, budget, block));
           ASSERT_EQ(found.failure, "");
           ASSERT_EQ(found.near_ties, 0);
           decisions += found.decisions;

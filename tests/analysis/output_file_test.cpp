@@ -2,28 +2,14 @@
 // process notices nothing.
 
 #include "analysis/output_file.h"
-
-#include <gtest/gtest.h>
+#include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <fstream>
-#include <thread>
-
-#include "analysis/error.h"
-#include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(

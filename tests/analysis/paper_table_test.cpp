@@ -1,30 +1,13 @@
 // Tables in papers' layouts, from a results file whose values are known.
 
 #include "analysis/study/paper_table.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <functional>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/summary.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
 
 /// The values of one cell, as a function of where it is.
 using Values = std::function<double(const std::string& policy, const std::string& budget,

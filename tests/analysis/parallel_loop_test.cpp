@@ -1,20 +1,10 @@
 #include "analysis/parallel_loop.h"
+#include "tests/support/test.h"
 
-#include <gmock/gmock.h>
 #include <tbb/partitioner.h>
 #include <tbb/task_group.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <cstdlib>
-#include <numeric>
-#include <stdexcept>
-#include <thread>
-#include <vector>
-
-#include "analysis/error.h"
-#include "tests/support/error_of.h"
 
 namespace kvloupe {
 namespace {

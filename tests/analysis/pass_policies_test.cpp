@@ -1,30 +1,16 @@
 // Policies that decide once all layers have read a block: thinkv, epikv. Their twins are plain
 // loops in double.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <memory>
-#include <string>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/whole_pass.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::FloatNear;
-using testing::HasSubstr;
 
 /// What layers say, written down by the test: one query head, d = 1.
 class GivenPass : public WholePass {

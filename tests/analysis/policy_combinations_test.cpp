@@ -1,21 +1,12 @@
 // Every score of the catalogue with every set of modifiers: refused with a reason, or all
 // properties of a policy hold. New entries of the catalogue are tested here without a change.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/layer_preference.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/layer_replay.h"
-#include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/error_of.h"
-#include "tests/support/made_layer.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -79,37 +70,45 @@ std::string refusal(const std::string& text) {
   return test::error_of<UsageError>([&] { check_combination(parse_policy(text)); });
 }
 
-class Combinations {
+class Combinations : test::MadeLayerReplays {
  public:
   /// `window`: the model's; 0: none. `rest`: by how much token 0's logit exceeds the others, in
   /// every query; 0: as it comes.
-  explicit Combinations(int window = 0, float rest = 0.0F) : window_(window) {
-    options_.sliding_window = window;
-    options_.layers = 1;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.head_dim = 4;
-    options_.hidden_size = 6;
-    options_.prompt_length = 24;
-    options_.generated = 2;
-    options_.clusters = 3;
-    options_.seed = 21;
-    made_ = test::make_synthetic_states(options_);
+  explicit Combinations(int window = 0, float rest = 0.0F)
+      : MadeLayerReplays({.layers = 1,
+                          .head_dim = 4,
+                          .hidden_size = 6,
+                          .prompt_length = 24,
+                          .generated = 2,
+                          .sliding_window = window,
+                          .seed = 21,
+                          .clusters = 3}) {
     if (rest > 0.0F) test::rest_on_first(made_, rest);
     states_ = test::made_layer(made_, 0);
-    model_ = made_.model;
-    model_.num_layers = 3;
-    blocks_ = make_blocks(options_.prompt_length, options_.generated, kBlock);
+    context_.layer = kLayer;
+    context_.model.num_layers = 3;
+  }
+
+  /// Counts it; ends a test that fails.
+  void check_or_refuse(const std::string& text) {
+    const std::string reason = refusal(text);
+    if (reason.empty()) {
+      check(text);
+    } else {
+      ++refused;
+      EXPECT_GT(reason.size(), 30U) << text;
+    }
+    if (testing::Test::HasFailure()) FAIL() << text;
   }
 
   void check(const std::string& text) {
     SCOPED_TRACE(text);
-    const Replay full = run(text, options_.tokens());
+    ++allowed;
+    const Replay full = run(text, options_.tokens(), kBlock);
     for (const HeadReplay& head : full.heads) expect_lossless(full, head);
-    const Replay cut = run(text, kBudget);
-    const Replay again = run(text, kBudget);
+    const Replay cut = run(text, kBudget, kBlock);
+    test::expect_same_sets(cut, run(text, kBudget, kBlock), "again");
     for (std::size_t head = 0; head < cut.heads.size(); ++head) {
-      EXPECT_EQ(cut.heads[head].evicted_at, again.heads[head].evicted_at);
       expect_no_resurrection(cut, cut.heads[head]);
       if (!makes_entries(parse_policy(text))) expect_bounded(cut.heads[head]);
     }
@@ -119,15 +118,14 @@ class Combinations {
       expect_budget(text, cut);
     }
     if (parse_policy(text).find("shared") != nullptr) expect_one_set(cut);
-    const naive::Comparison found =
-        naive::compare(cut, kLayer, states_, model_, made_.run.attention_scale);
+    const naive::Comparison found = compared(cut);
     EXPECT_EQ(found.failure, "");
     near_ties += found.near_ties;
     decisions += found.decisions;
   }
 
-  long decisions = 0;
-  long near_ties = 0;
+  long decisions = 0, near_ties = 0;
+  int allowed = 0, refused = 0;
 
  private:
   static constexpr int kBlock = 8;
@@ -138,27 +136,12 @@ class Combinations {
     return has_part(parse_policy(text), kind);
   }
 
-  Replay run(const std::string& text, int budget) const {
-    const PolicySpec policy = parse_policy(text);
-    LayerContext context{.layer = kLayer,
-                         .model = model_,
-                         .attention = made_.run.attention_scale,
-                         .budget = budget,
-                         .output_weights = states_.output_weights};
-    Replay result;
-    result.policy = policy.text();
-    result.budget = budget;
-    result.block = kBlock;
-    result.blocks = blocks_;
-    result.heads = replay_layer({states_, blocks_, policy, context, true}, test::unwatched);
-    return result;
-  }
-
   /// The step after which no later query sees a token, by the mask alone; −1: never.
   int leaves_at(int token) const {
-    for (std::size_t step = 0; window_ > 0 && step < blocks_.size(); ++step) {
+    const int window = options_.sliding_window;
+    for (std::size_t step = 0; window > 0 && step < blocks_.size(); ++step) {
       const int next_query = blocks_[step].end;
-      if (token < next_query && next_query - token >= window_) return static_cast<int>(step);
+      if (token < next_query && next_query - token >= window) return static_cast<int>(step);
     }
     return -1;
   }
@@ -205,6 +188,9 @@ class Combinations {
       for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
         ASSERT_LE(metrics.perturbation_l1, metrics.bound_l1 * (1.0 + 1e-6) + 1e-6);
         ASSERT_LE(metrics.perturbation_l2, metrics.bound_l2 * (1.0 + 1e-6) + 1e-6);
+        ASSERT_LE(metrics.perturbation_l2, metrics.perturbation_l1 * (1.0 + 1e-12));
+        ASSERT_GT(metrics.retained_mass, 0.0);
+        ASSERT_LE(metrics.retained_mass, 1.0 + 1e-12);
       }
     }
   }
@@ -212,7 +198,7 @@ class Combinations {
   /// How many of the tokens so far a later query sees.
   int seen_after(std::size_t step) const {
     const int end = blocks_[step].end;
-    return window_ == 0 ? end : std::min(end, window_ - 1);
+    return options_.sliding_window == 0 ? end : std::min(end, options_.sliding_window - 1);
   }
 
   /// Kept = budget, but: full keeps all; adakv shares the layer's sum out among its heads, pyramid
@@ -223,7 +209,7 @@ class Combinations {
     for (std::size_t s = 0; s < blocks_.size(); ++s) {
       const int budget = pyramid == nullptr
                              ? kBudget
-                             : pyramid_budget(kLayer, model_.num_layers, kBudget,
+                             : pyramid_budget(kLayer, context_.model.num_layers, kBudget,
                                               pyramid->number("beta"), seen_after(s));
       int entries = 0, kept = 0;
       for (const HeadReplay& head : replay.heads) {
@@ -264,7 +250,7 @@ class Combinations {
       for (std::size_t s = 0; s < blocks_.size(); ++s) {
         const int budget = pyramid == nullptr
                                ? kBudget
-                               : pyramid_budget(kLayer, model_.num_layers, kBudget,
+                               : pyramid_budget(kLayer, context_.model.num_layers, kBudget,
                                                 pyramid->number("beta"), seen_after(s));
         const StepRecord& record = head.steps[s];
         std::map<int, int> before, after;  // entries by page
@@ -290,12 +276,7 @@ class Combinations {
     }
   }
 
-  int window_;
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates made_;
-  LayerStates states_;
-  ModelInfo model_;
-  std::vector<Block> blocks_;
+  const std::vector<Block> blocks_ = make_blocks(24, 2, kBlock);
 };
 
 struct Setting {
@@ -316,27 +297,17 @@ INSTANTIATE_TEST_SUITE_P(Settings, CombinationsOfASetting,
 
 TEST_P(CombinationsOfASetting, EveryOneIsRefusedWithAReasonOrHoldsWhatAPolicyMust) {
   Combinations combinations(GetParam().window, GetParam().rest);
-  int allowed = 0, refused = 0;
   for (const PolicyEntry& score : policy_catalog()) {
     if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
     for (const std::string& modifiers : modifier_sets()) {
-      const std::string text = part_text(score) + modifiers;
-      const std::string reason = refusal(text);
-      if (reason.empty()) {
-        combinations.check(text);
-        ++allowed;
-      } else {
-        ++refused;
-        EXPECT_GT(reason.size(), 30U) << text;
-      }
-      if (testing::Test::HasFailure()) FAIL() << text;
+      ASSERT_NO_FATAL_FAILURE(combinations.check_or_refuse(part_text(score) + modifiers));
     }
   }
   // 29 scores × protection 4 × (allocation 4 × (plain, caote, fastcaote) × selection 2 × (plain,
   // kvmerger, cam, tome), or by chunks: pyramid or none × (plain, cam, tome)), attentionmatching,
   // which makes entries itself, with all of these but merging, and full alone.
-  EXPECT_EQ(allowed, 29 * 4 * (4 * 3 * 2 * 4 + 2 * 3) + 4 * (4 * 3 * 2 + 2) + 1);
-  EXPECT_EQ(allowed + refused, 31 * 2048);
+  EXPECT_EQ(combinations.allowed, 29 * 4 * (4 * 3 * 2 * 4 + 2 * 3) + 4 * (4 * 3 * 2 + 2) + 1);
+  EXPECT_EQ(combinations.allowed + combinations.refused, 31 * 2048);
   EXPECT_LE(combinations.near_ties, combinations.decisions / 10000);
   RecordProperty("near_ties", std::to_string(combinations.near_ties) + " of " +
                                   std::to_string(combinations.decisions));
@@ -354,26 +325,16 @@ TEST_P(CombinationsOfASetting, SetsOfAnEngineAreRefusedOrHoldWhatAPolicyMust) {
   std::vector<std::string> sets = {"+shared", "+pages(3)", "+shared+pages(3)"};
   if (GetParam().rest == 0.0F)
     sets.insert(sets.end(), {"+shared(rank)", "+shared(votes)+pages(2)"});
-  int allowed = 0, refused = 0;
   for (const PolicyEntry& score : policy_catalog()) {
     if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
     for (const std::string& other : others) {
       for (const std::string& set : sets) {
-        const std::string text = part_text(score) + other + set;
-        const std::string reason = refusal(text);
-        if (reason.empty()) {
-          combinations.check(text);
-          ++allowed;
-        } else {
-          ++refused;
-          EXPECT_GT(reason.size(), 30U) << text;
-        }
-        if (testing::Test::HasFailure()) FAIL() << text;
+        ASSERT_NO_FATAL_FAILURE(combinations.check_or_refuse(part_text(score) + other + set));
       }
     }
   }
-  EXPECT_GT(allowed, 29 * 3 * 4);
-  EXPECT_GT(refused, 29 * 3 * 4);
+  EXPECT_GT(combinations.allowed, 29 * 3 * 4);
+  EXPECT_GT(combinations.refused, 29 * 3 * 4);
   // A near tie of two pages counts for all of their entries; beside a sink there are more of them.
   EXPECT_LE(combinations.near_ties,
             combinations.decisions / (GetParam().rest == 0.0F ? 1000 : 400));
@@ -386,40 +347,33 @@ INSTANTIATE_TEST_SUITE_P(Windows, VariantsOfAWindow, testing::Values(0, 1, 3, 8,
 
 TEST_P(VariantsOfAWindow, EveryVariantOfEveryPartAlone) {
   Combinations combinations(GetParam());
-  int checked = 0;
-  for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
-    for (const std::string& text : variants(score)) {
-      combinations.check(text);
-      ++checked;
-      if (testing::Test::HasFailure()) FAIL() << text;
-    }
-  }
+  std::vector<std::string> texts;
   // Modifiers in every word and flag, on a score of attention and on one of keys.
-  for (const PolicyEntry& modifier : policy_catalog()) {
-    if (modifier.kind() == PartKind::score || is_intervention(modifier)) continue;
-    if (!test::stands_alone(modifier)) continue;
-    for (const std::string& text : variants(modifier)) {
-      for (const char* score : {"h2o", "keydiff"}) {
-        combinations.check(score + ("+" + text));
-        ++checked;
-        if (testing::Test::HasFailure()) FAIL() << text;
+  for (const PolicyEntry& part : policy_catalog()) {
+    if (is_intervention(part) || !test::stands_alone(part)) continue;
+    for (const std::string& text : variants(part)) {
+      if (part.kind() == PartKind::score) {
+        texts.push_back(text);
+      } else {
+        texts.insert(texts.end(), {"h2o+" + text, "keydiff+" + text});
       }
     }
   }
   for (const char* anchor : {"mean", "rawmean", "median", "pairwise"}) {
     for (const char* metric : {"cosine", "dot", "euclidean"}) {
-      combinations.check(std::string("keydiff(") + anchor + "," + metric + ")+critical+cam");
-      ++checked;
+      texts.push_back(std::string("keydiff(") + anchor + "," + metric + ")+critical+cam");
     }
   }
   for (const char* variable :
        {"attn_last", "attn_sum", "attn_window", "cos_anchor", "cos_mean", "key_norm", "value_norm",
         "value_out_norm", "dist_output", "age", "position", "is_recent", "n", "budget"}) {
-    combinations.check("expr(\"" + std::string(variable) + "\")+recent(2)+kvmerger(0.4,recent=2)");
-    ++checked;
+    texts.push_back("expr(\"" + std::string(variable) + "\")+recent(2)+kvmerger(0.4,recent=2)");
   }
-  EXPECT_GT(checked, 70);
+  for (const std::string& text : texts) {
+    combinations.check(text);
+    if (HasFailure()) FAIL() << text;
+  }
+  EXPECT_GT(texts.size(), 70U);
 }
 
 }  // namespace

@@ -3,21 +3,14 @@
 
 #include "analysis/study/study_statistics.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
 #include <numbers>
-#include <stdexcept>
-#include <vector>
 
 #include "analysis/numeric/statistics.h"
 #include "tests/naive/naive_ranks.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
 
 /// Shares of 14 prompts, with ties.
 const std::vector<std::vector<double>> kShares = {

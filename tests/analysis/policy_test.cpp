@@ -1,21 +1,11 @@
 // Each policy on a few entries, with the arithmetic in a comment. Attention rows are given by hand.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
-#include <map>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/policy.h"
-#include "tests/support/error_of.h"
 #include "tests/support/given_attention.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 using test::GivenAttention;
 using test::matrix;

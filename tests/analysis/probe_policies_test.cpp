@@ -1,12 +1,6 @@
 // Policies that look at a second reading of the context: kvzip, kvcompose, and global, which shares
 // the places of all layers by their scores. Their twins are plain loops in double.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <memory>
-
-#include "analysis/error.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/kit/probe_tables.h"
@@ -16,17 +10,12 @@
 #include "analysis/replay/replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_probe.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 /// A probe written down by the test: one layer.
 class GivenProbe : public ProbeSource {

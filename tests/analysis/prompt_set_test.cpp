@@ -1,26 +1,11 @@
 // Sets of prompts: folders, text files and JSON lines in the layouts of RULER and LongBench.
 
 #include "analysis/study/prompt_set.h"
-
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Pair;
 
 class PromptSetTest : public testing::Test {

@@ -1,34 +1,20 @@
 // quant: entries in few bits. Groups by hand, every score of the catalogue with quant against the
 // naive twin, what must hold as bits and the residual grow, bytes, and what is refused.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
-
 #include "analysis/cache/head_cache.h"
-#include "analysis/error.h"
 #include "analysis/metric/quantisation.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/held_bytes.h"
-#include "analysis/replay/layer_replay.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/replay/replay.h"
 #include "analysis/replay/typed_values.h"
-#include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/error_of.h"
-#include "tests/support/made_layer.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
 
 std::string problem_of_quant(const std::string& text) {
   return test::error_of<UsageError>([&] { check_combination(parse_policy(text)); });
@@ -113,53 +99,23 @@ TEST(HeadCacheInFewBits, ValuesThatAreAPartOfTheKeysAreTheRoundedKeys) {
 }
 
 /// One layer, as the tests of combinations have it.
-class QuantisedLayer {
- public:
-  explicit QuantisedLayer(int window = 0) {
-    options_.layers = 1;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.head_dim = 4;
-    options_.hidden_size = 6;
-    options_.prompt_length = 40;
-    options_.generated = 3;
-    options_.clusters = 3;
-    options_.seed = 5;
-    options_.sliding_window = window;
-    made_ = test::make_synthetic_states(options_);
-    states_ = test::made_layer(made_, 0);
-    blocks_ = make_blocks(options_.prompt_length, options_.generated, 8);
+struct QuantisedLayer : test::MadeLayerReplays {
+  explicit QuantisedLayer(int window = 0)
+      : MadeLayerReplays({.layers = 1,
+                          .head_dim = 4,
+                          .hidden_size = 6,
+                          .prompt_length = 40,
+                          .generated = 3,
+                          .sliding_window = window,
+                          .seed = 5,
+                          .clusters = 3}) {
+    context_.prompt_length = options_.prompt_length;
   }
-
   Replay run(const std::string& text, int budget,
-             int acts_until = std::numeric_limits<int>::max()) const {
-    LayerContext context{.model = made_.model,
-                         .attention = made_.run.attention_scale,
-                         .budget = budget,
-                         .prompt_length = options_.prompt_length,
-                         .output_weights = states_.output_weights};
-    Replay result;
-    result.policy = parse_policy(text).text();
-    result.budget = budget;
-    result.block = 8;
-    result.blocks = blocks_;
-    const PolicySpec policy = parse_policy(text);
-    LayerReplayInput input{states_, blocks_, policy, context};
-    input.acts_until = acts_until;
-    result.heads = replay_layer(input, test::unwatched);
-    return result;
+             int acts_until = std::numeric_limits<int>::max()) {
+    acts_until_ = acts_until;
+    return MadeLayerReplays::run(text, budget, 8);
   }
-  std::string differs_from_twin(const Replay& replay) const {
-    return naive::compare(replay, 0, states_, made_.model, made_.run.attention_scale, nullptr,
-                          options_.prompt_length)
-        .failure;
-  }
-
- private:
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates made_;
-  LayerStates states_;
-  std::vector<Block> blocks_;
 };
 
 double error_sum(const Replay& replay) {
@@ -178,7 +134,7 @@ std::string quant_of(int bits, int residual) {
 
 TEST(Quant, EveryPolicyIsRefusedOrAgreesWithItsTwin) {
   for (const int window : {0, 21}) {
-    const QuantisedLayer layer(window);
+    QuantisedLayer layer(window);
     int tried = 0;
     for (const PolicyEntry& entry : policy_catalog()) {
       if (!test::stands_alone(entry) || entry.kind() == PartKind::removal) continue;
@@ -196,7 +152,7 @@ TEST(Quant, EveryPolicyIsRefusedOrAgreesWithItsTwin) {
         continue;
       }
       const Replay cut = layer.run(text, 18);
-      EXPECT_EQ(layer.differs_from_twin(cut), "");
+      EXPECT_EQ(layer.compared(cut).failure, "");
       EXPECT_GT(cut.heads[0].steps.back().rounded, 0);
       // Two paths to what is held in few bits: the cache, and when tokens left.
       for (const HeadReplay& head : cut.heads) {
@@ -211,7 +167,7 @@ TEST(Quant, EveryPolicyIsRefusedOrAgreesWithItsTwin) {
 
 // A policy that stopped knows nothing of the entries that lose bits later.
 TEST(Quant, EntriesLoseBitsAfterThePolicyStopped) {
-  const QuantisedLayer layer;
+  QuantisedLayer layer;
   for (const std::string score : {"h2o", "keydiff", "keydiff(median)", "lagkv(1,lag=3)", "full"}) {
     SCOPED_TRACE(score);
     const Replay stopped = layer.run(score + quant_of(4, 0), 18, 24);
@@ -225,7 +181,7 @@ TEST(Quant, EntriesLoseBitsAfterThePolicyStopped) {
 }
 
 TEST(Quant, AResidualThatCoversEverythingChangesNoBit) {
-  const QuantisedLayer layer;
+  QuantisedLayer layer;
   for (const std::string policy : {"full", "h2o", "keydiff+recent(20%)", "h2o+caote"}) {
     SCOPED_TRACE(policy);
     const Replay exact = layer.run(policy, 18);
@@ -245,7 +201,7 @@ TEST(Quant, AResidualThatCoversEverythingChangesNoBit) {
 }
 
 TEST(Quant, TheErrorOfAFullCacheFallsWithBitsAndWithTheResidual) {
-  const QuantisedLayer layer;
+  QuantisedLayer layer;
   const double two = error_sum(layer.run("full" + quant_of(2, 0), 18));
   const double four = error_sum(layer.run("full" + quant_of(4, 0), 18));
   const double eight = error_sum(layer.run("full" + quant_of(8, 0), 18));
@@ -259,24 +215,11 @@ TEST(Quant, TheErrorOfAFullCacheFallsWithBitsAndWithTheResidual) {
   }
 }
 
-struct QuantisedTrace : testing::Test {
-  static void SetUpTestSuite() {
-    folder_ = new test::TemporaryFolder;
-    test::SyntheticTraceOptions options{
-        .prompt_length = 64, .generated = 4, .block = 16, .clusters = 4};
-    test::write_synthetic_trace(*folder_ / "trace.h5", options);
-    trace_ = new Trace(*folder_ / "trace.h5");
+struct QuantisedTrace : testing::Test, test::MadeTrace {
+  QuantisedTrace() : MadeTrace({.prompt_length = 64, .generated = 4, .block = 16, .clusters = 4}) {}
+  Replay run(const std::string& spec, int budget, bool metrics = true) {
+    return MadeTrace::run(spec, budget, {.metrics = metrics});
   }
-  static void TearDownTestSuite() {
-    delete trace_;
-    delete folder_;
-  }
-  static Replay run(const std::string& spec, int budget, bool metrics = true) {
-    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = metrics};
-    return replay(*trace_, request, test::unwatched);
-  }
-  static inline test::TemporaryFolder* folder_ = nullptr;
-  static inline Trace* trace_ = nullptr;
 };
 
 TEST_F(QuantisedTrace, WhatIsMeasuredAfterwardsIsWhatTheReplayMeasured) {

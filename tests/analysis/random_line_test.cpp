@@ -1,26 +1,16 @@
 // The line of chance beside a policy: what it carries of the policy, and what a study makes of it.
 
 #include "analysis/policy/random_line.h"
-
-#include <gmock/gmock.h>
-
-#include <fstream>
-#include <set>
-
 #include "analysis/policy/kit/stages.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/study/study.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 std::string line_of(const std::string& spec) { return random_line(parse_policy(spec)).text(); }
 

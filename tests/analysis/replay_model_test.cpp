@@ -1,22 +1,14 @@
 // Every policy on captured traces of trained models, against the naive double-precision twin.
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <optional>
-
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/layer_states.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Capture {
   std::string name;

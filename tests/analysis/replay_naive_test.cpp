@@ -1,14 +1,14 @@
 // Every policy, replayed by the engine and by its naive double-precision twin, on made-up states.
 
-#include <gtest/gtest.h>
-
 #include "analysis/replay/layer_replay.h"
 #include "tests/naive/compare_replay.h"
 #include "tests/support/made_layer.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
+/// From "expected(20)+caote" on: entries that the score itself protects count in these.
 const std::vector<std::string>& specs() {
   static const std::vector<std::string> list = {
       "full",
@@ -152,7 +152,6 @@ const std::vector<std::string>& specs() {
       "keydiff+critical(eps=0.01)",
       "tova+critical(1)",
       "tova+caote+critical",
-      // Entries that the score itself protects count in these.
       "expected(20)+caote",
       "expected(20,epsilon=0.01)+chunks(4)",
       "lagkv(2,lag=40)+caote",
@@ -169,8 +168,7 @@ const std::vector<std::string>& specs() {
       "cakescore(8,kernel=3)+caote",
       "cakescore(8,kernel=3)+chunks(6)",
       "lavascore(8,kernel=3)+caote",
-      "lavascore(8,kernel=3)+chunks(6,few=2)",
-  };
+      "lavascore(8,kernel=3)+chunks(6,few=2)"};
   return list;
 }
 

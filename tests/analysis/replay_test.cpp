@@ -1,27 +1,14 @@
 // Properties of every policy of the catalogue, replayed on a trace.
 
-#include "analysis/replay/replay.h"
-
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "analysis/blas.h"
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/output_file.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/kept_sets_file.h"
-#include "analysis/replay/replay_json.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/error_of.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/stored_attention.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 extern "C" {
 void openblas_set_num_threads(int);
@@ -31,22 +18,11 @@ int openblas_get_num_threads(void);
 namespace kvloupe {
 namespace {
 
-using testing::HasSubstr;
-
-/// Every score of the catalogue that needs no file, plain and with each modifier.
+/// These and every score in every word and flag of its parameters.
 std::vector<std::string> catalogue_specs() {
-  std::vector<std::string> specs;
+  std::vector<std::string> specs = test::catalogue_specs();
   for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
-    const std::string plain = score.example.empty() ? score.name : score.example;
-    specs.push_back(plain);
-    if (score.as<ScoreBuilder>() == nullptr) continue;
-    for (const PolicyEntry& modifier : policy_catalog()) {
-      // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
-      if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
-      if (!test::stands_alone(modifier) || !test::goes_with(score, modifier)) continue;
-      specs.push_back(plain + "+" + modifier.name);
-    }
+    if (score.as<ScoreBuilder>() == nullptr || !test::stands_alone(score)) continue;
     for (const ParameterInfo& parameter : score.parameters) {
       for (const std::string& word : parameter.words) {
         if (word == "repeat") continue;  // reads a probe, which these traces lack
@@ -61,49 +37,21 @@ std::vector<std::string> catalogue_specs() {
 }
 
 struct ReplayTest : testing::Test {
-  static void SetUpTestSuite() {
-    folder_ = new test::TemporaryFolder;
-    options_.layers = 2;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.prompt_length = 96;
-    options_.generated = 5;
-    options_.block = 32;
-    test::write_synthetic_trace(*folder_ / "trace.h5", options_);
-    trace_ = new Trace(*folder_ / "trace.h5");
-  }
-  static void TearDownTestSuite() {
-    delete trace_;
-    delete folder_;
+  static test::MadeTrace& made() {
+    static test::MadeTrace one({.generated = 5});
+    return one;
   }
   static Replay run(const std::string& spec, int budget, int block = 0) {
-    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .block = block};
-    return run(request);
+    return made().run(spec, budget, {.block = block});
   }
   static Replay run(const ReplayRequest& request) {
-    return replay(*trace_, request, test::unwatched);
+    return replay(made().trace(), request, test::unwatched);
   }
-  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
-  static std::string json(const Replay& replay, const ReplayJsonOptions& options = {}) {
-    std::string text;
-    write_replay_json(replay, "trace.h5", options, [&](std::string_view piece) { text += piece; });
-    return text;
-  }
+  static std::string path(const std::string& name) { return made().path(name); }
   static void write(const std::string& name, const std::string& text) {
     std::ofstream(path(name)) << text;
   }
-
-  static inline test::TemporaryFolder* folder_ = nullptr;
-  static inline Trace* trace_ = nullptr;
-  static inline test::SyntheticTraceOptions options_;
 };
-
-/// Whether heads or layers get different shares.
-bool allocated(const std::string& spec) {
-  return std::ranges::any_of(parse_policy(spec).parts, [](const SpecPart& part) {
-    return find_policy(part.name)->kind() == PartKind::allocation;
-  });
-}
 
 void expect_same(const Replay& a, const Replay& b) {
   ASSERT_EQ(a.heads.size(), b.heads.size());
@@ -136,71 +84,6 @@ TEST_F(ReplayTest, TheNumberOfBlasThreadsIsPutBack) {
   }
   EXPECT_EQ(openblas_get_num_threads(), 2);
   openblas_set_num_threads(1);
-}
-
-TEST_F(ReplayTest, AFullBudgetChangesNothing) {
-  for (const std::string& spec : catalogue_specs()) {
-    const Replay result = run(spec, options_.tokens());
-    for (const HeadReplay& head : result.heads) {
-      for (const std::int32_t step : head.evicted_at) ASSERT_EQ(step, -1) << spec;
-      for (const StepRecord& record : head.steps) {
-        ASSERT_EQ(record.cache_size, record.retained);
-        for (const QueryHeadMetrics& metrics : test::metrics_of(record)) {
-          ASSERT_NEAR(metrics.retained_mass, 1.0, 1e-12) << spec;
-          ASSERT_EQ(metrics.perturbation_l1, 0.0) << spec;
-          ASSERT_EQ(metrics.head_error_l2, 0.0) << spec;
-        }
-      }
-    }
-  }
-}
-
-TEST_F(ReplayTest, KeepsTheBudgetAndNeverMoreThanTheBound) {
-  for (const std::string& spec : catalogue_specs()) {
-    const bool pages = spec.find("+pages") != std::string::npos;
-    for (const int budget : {1, 9, 40}) {
-      if (pages && budget < 16) continue;  // less than a page
-      const Replay result = run(spec, budget, 16);
-      ASSERT_EQ(result.blocks.size(), 6U + 5U);
-      for (const HeadReplay& head : result.heads) {
-        int before = 0;
-        for (std::size_t s = 0; s < head.steps.size(); ++s) {
-          const StepRecord& record = head.steps[s];
-          ASSERT_EQ(record.cache_size, before + result.blocks[s].size());
-          // A fixed threshold may merge more than it must; the budget is never exceeded.
-          const int most = std::min(record.cache_size, budget);
-          if (spec == "full") {
-            ASSERT_EQ(record.retained, record.cache_size);
-          } else if (allocated(spec)) {
-            ASSERT_GE(record.retained, std::min(record.cache_size, 1)) << spec;
-          } else if (spec.find("kvmerger") != std::string::npos || pages) {
-            ASSERT_LE(record.retained, most) << spec;
-          } else {
-            ASSERT_EQ(record.retained, most) << spec;
-          }
-          // evicted_at tells the same: with one step of eviction per token nothing comes back.
-          const int step = static_cast<int>(s);
-          ASSERT_EQ(static_cast<int>(result.tokens_at(head, step).size()), record.cache_size);
-          ASSERT_EQ(static_cast<int>(result.retained_at(head, step).size()), record.retained);
-          before = record.retained;
-          ASSERT_EQ(record.query_heads.size(), 2U);
-          for (const QueryHeadMetrics& m : test::metrics_of(record)) {
-            ASSERT_GT(m.retained_mass, 0.0);
-            ASSERT_LE(m.retained_mass, 1.0 + 1e-12);
-            if (std::isnan(m.bound_l1)) {
-              ASSERT_TRUE(spec.find("kvmerger") != spec.npos || spec.find("cam") != spec.npos ||
-                          spec.find("tome") != spec.npos || spec.starts_with("attentionmatching"));
-              continue;
-            }
-            // θ comes from norms in float32.
-            ASSERT_LE(m.perturbation_l1, m.bound_l1 * (1.0 + 1e-5) + 1e-9) << spec;
-            ASSERT_LE(m.perturbation_l2, m.bound_l2 * (1.0 + 1e-5) + 1e-9) << spec;
-            ASSERT_LE(m.perturbation_l2, m.perturbation_l1 * (1.0 + 1e-12));
-          }
-        }
-      }
-    }
-  }
 }
 
 TEST_F(ReplayTest, AdaKvSharesOutExactlyTheLayersEntries) {
@@ -250,7 +133,7 @@ TEST_F(ReplayTest, PyramidKeepsTheBudgetInTheMeanOfTheLayers) {
         ASSERT_GT(first, last);
       }
     }
-    if (2 * budget <= options_.prompt_length) {
+    if (2 * budget <= made().options_.prompt_length) {
       EXPECT_EQ(result.find(0, 0)->steps.back().retained + result.find(1, 0)->steps.back().retained,
                 2 * budget);
     }
@@ -285,8 +168,9 @@ TEST_F(ReplayTest, APolicyThatReadsNoQueriesDecidesWithoutThem) {
     request.metrics = false;
     const Replay bare = run(request);
     const bool reads = has_trait(request.policy, &PolicyTraits::reads_queries);
-    EXPECT_EQ(states.get(*trace_, 1, StateParts::keys_only(), test::unwatched)->queries.empty(),
-              !reads)
+    EXPECT_EQ(
+        states.get(made().trace(), 1, StateParts::keys_only(), test::unwatched)->queries.empty(),
+        !reads)
         << spec;
     if (reads) continue;
     ++without;
@@ -303,12 +187,12 @@ TEST_F(ReplayTest, APolicyThatReadsNoQueriesDecidesWithoutThem) {
 }
 
 TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
-  test::SyntheticTraceOptions options = options_;
+  test::SyntheticTraceOptions options = made().options_;
   options.attention = true;
-  test::write_synthetic_trace(*folder_ / "attention.h5", options);
-  const Trace with(*folder_ / "attention.h5");
+  test::MadeTrace made_with(options);
+  const Trace& with = made_with.trace();
   ASSERT_TRUE(test::stored_attention(with, 0, 0).has_value());
-  ASSERT_FALSE(test::stored_attention(*trace_, 0, 0).has_value());
+  ASSERT_FALSE(test::stored_attention(made().trace(), 0, 0).has_value());
   for (const char* spec : {"h2o", "tova", "snapkv(8)"}) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 24};
     expect_same(replay(with, request, test::unwatched), run(request));
@@ -318,7 +202,7 @@ TEST_F(ReplayTest, DoesNotDependOnStoredAttention) {
 TEST_F(ReplayTest, WithoutEvictionsH2oSumsToTheRowsSeen) {
   for (const int block : {1, 7, 96}) {
     ReplayRequest request{.policy = parse_policy("h2o"),
-                          .budget = options_.tokens(),
+                          .budget = made().options_.tokens(),
                           .block = block,
                           .scores_layer = 1,
                           .scores_head = 1};
@@ -335,14 +219,14 @@ TEST_F(ReplayTest, WithoutEvictionsH2oSumsToTheRowsSeen) {
 
 TEST_F(ReplayTest, PairwiseKeyDiffIsTheMeanAnchorTimesItsLengthAndN) {
   ReplayRequest request;
-  request.budget = options_.tokens();  // equal caches at every step
+  request.budget = made().options_.tokens();  // equal caches at every step
   request.scores_layer = 0;
   request.scores_head = 0;
   request.policy = parse_policy("keydiff(pairwise)");
   const Replay pairwise = run(request);
   request.policy = parse_policy("keydiff");
   const Replay mean = run(request);
-  const Matrix keys = trace_->key(0, 0);
+  const Matrix keys = made().trace().key(0, 0);
   for (std::size_t s = 0; s < mean.blocks.size(); ++s) {
     const int n = mean.blocks[s].end;
     Eigen::VectorXd sum = Eigen::VectorXd::Zero(keys.cols());
@@ -382,7 +266,7 @@ TEST_F(ReplayTest, ScoresAndFatesStandBesideTheTokens) {
 
 TEST_F(ReplayTest, JsonHasTheSetsAndExternalReadsThemBack) {
   const Replay original = run("snapkv(8)", 30, 24);
-  const std::string text = json(original);
+  const std::string text = test::json_of(original);
   const auto document = nlohmann::json::parse(text);
   EXPECT_EQ(document["policy"], "snapkv(8)");
   EXPECT_EQ(document["budget"], 30);
@@ -401,9 +285,7 @@ TEST_F(ReplayTest, JsonHasTheSetsAndExternalReadsThemBack) {
 
   write("kept.json", text);
   const Replay again = run("external(\"" + path("kept.json") + "\")", 5, 24);
-  for (std::size_t i = 0; i < original.heads.size(); ++i) {
-    EXPECT_EQ(again.heads[i].evicted_at, original.heads[i].evicted_at);
-  }
+  test::expect_same_sets(again, original, "all keys");
   ASSERT_EQ(again.notes.size(), 1U);
 
   // Another program may write the keys in another order, with more than is asked for.
@@ -438,10 +320,7 @@ TEST_F(ReplayTest, FilesOfSetsReadBackAsTheSameSets) {
       SCOPED_TRACE(std::string(policy) + ", " + name);
       const std::string spec = "external(\"" + path(name) + "\")";
       write(name, sets_of(original, name, KeptSteps::all));
-      const Replay again = run(spec, 5, 24);
-      for (std::size_t i = 0; i < original.heads.size(); ++i) {
-        EXPECT_EQ(again.heads[i].evicted_at, original.heads[i].evicted_at);
-      }
+      test::expect_same_sets(run(spec, 5, 24), original, name);
       // Once: all is kept before the prompt's end, then the set, then all that comes.
       write(name, sets_of(original, name, KeptSteps::prompt_end));
       const Replay once = run(spec, 5, 24);
@@ -499,7 +378,8 @@ TEST_F(ReplayTest, WhatIsWrongWithTensorsOfSetsIsNamed) {
 
 TEST_F(ReplayTest, DoubtsStandInTheJson) {
   const auto notes = [&](const std::string& spec) {
-    return nlohmann::json::parse(json(run(spec, 20)))["notes"].get<std::vector<std::string>>();
+    return nlohmann::json::parse(test::json_of(run(spec, 20)))["notes"]
+        .get<std::vector<std::string>>();
   };
   EXPECT_THAT(notes("keydiff+adakv+critical"),
               testing::IsSupersetOf({HasSubstr("adakv compares the scores of different heads"),
@@ -512,8 +392,8 @@ TEST_F(ReplayTest, DoubtsStandInTheJson) {
 }
 
 TEST_F(ReplayTest, JsonCanBeCutToHeadsAndTheLastStep) {
-  const auto document =
-      nlohmann::json::parse(json(run("keydiff", 30), {.heads = {1}, .last_step_only = true}));
+  const auto document = nlohmann::json::parse(
+      test::json_of(run("keydiff", 30), {.heads = {1}, .last_step_only = true}));
   ASSERT_EQ(document["heads"].size(), 2U);
   EXPECT_EQ(document["heads"][0]["head"], 1);
   ASSERT_EQ(document["heads"][0]["steps"].size(), 1U);
@@ -527,39 +407,31 @@ TEST_F(ReplayTest, WhatExternalCannotUseIsNamed) {
     return test::error_of<FileError>([&] { run(request); }, "accepted");
   };
   EXPECT_THAT(problem("none.json"), HasSubstr("none.json: cannot be opened"));
-  for (const std::string version : {"2", "\"2\"", "1.5"}) {
-    write("newer.json", R"({"kvloupe_sets": )" + version + R"(, "heads": []})");
-    EXPECT_THAT(problem("newer.json"), HasSubstr("open it with a newer kvloupe"));
-  }
-  write("empty.json", "");
-  EXPECT_THAT(problem("empty.json"), HasSubstr("empty"));
-  write("text.json", "not json");
-  EXPECT_THAT(problem("text.json"), HasSubstr("not valid JSON"));
-  const std::string good = json(run("keydiff", 20));
-  write("cut.json", good.substr(0, good.size() / 2));
-  EXPECT_THAT(problem("cut.json"), HasSubstr("not valid JSON"));
-  write("other.json", "{\"a\": [1, 2, {\"heads\": 3}]}");
-  EXPECT_THAT(problem("other.json"), HasSubstr("no \"heads\""));
-  write("deep.json", std::string(100000, '['));
-  EXPECT_THAT(problem("deep.json"), HasSubstr("is nested too deeply"));
-  write("blocks.json", json(run("keydiff", 20, 48)));
-  EXPECT_THAT(problem("blocks.json"), HasSubstr("is not in the cache"));
+  const std::string good = test::json_of(run("keydiff", 20));
   const auto one_head = [](const std::string& steps) {
     return "{\"heads\": [{\"layer\": 0, \"head\": 0, \"steps\": [" + steps + "]}]}";
   };
-  write("missing.json", one_head("{\"step\": 0, \"retained\": [0, 1]}"));
-  EXPECT_THAT(problem("missing.json"), HasSubstr("has no set for layer"));
-  write("unsorted.json", one_head("{\"step\": 0, \"retained\": [1, 0]}"));
-  EXPECT_THAT(problem("unsorted.json"), HasSubstr("ascend"));
-  write("nothing.json", one_head("{\"step\": 0, \"retained\": []}"));
-  EXPECT_THAT(problem("nothing.json"), HasSubstr("nothing is retained"));
-  write("large.json", one_head("{\"step\": 0, \"retained\": [99999999999999999999]}"));
-  EXPECT_THAT(problem("large.json"), HasSubstr("token"));
-  write("huge.json", one_head("{\"step\": 4294967296, \"retained\": [1]}"));
-  EXPECT_THAT(problem("huge.json"), HasSubstr("step is out of range"));
-  write("twice.json",
-        one_head("{\"step\": 0, \"retained\": [1]}, {\"step\": 0, \"retained\": [1]}"));
-  EXPECT_THAT(problem("twice.json"), HasSubstr("two sets"));
+  const std::string zero = R"({"step": 0, "retained": [1]})";
+  const std::string newer = "open it with a newer kvloupe";
+  for (const auto& [content, what] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"kvloupe_sets": 2, "heads": []})", newer},
+           {R"({"kvloupe_sets": "2", "heads": []})", newer},
+           {R"({"kvloupe_sets": 1.5, "heads": []})", newer},
+           {"", "empty"},
+           {"not json", "not valid JSON"},
+           {good.substr(0, good.size() / 2), "not valid JSON"},
+           {R"({"a": [1, 2, {"heads": 3}]})", "no \"heads\""},
+           {std::string(100000, '['), "is nested too deeply"},
+           {test::json_of(run("keydiff", 20, 48)), "is not in the cache"},
+           {one_head(R"({"step": 0, "retained": [0, 1]})"), "has no set for layer"},
+           {one_head(R"({"step": 0, "retained": [1, 0]})"), "ascend"},
+           {one_head(R"({"step": 0, "retained": []})"), "nothing is retained"},
+           {one_head(R"({"step": 0, "retained": [99999999999999999999]})"), "token"},
+           {one_head(R"({"step": 4294967296, "retained": [1]})"), "step is out of range"},
+           {one_head(zero + ", " + zero), "two sets"}}) {
+    write("sets.json", content);
+    EXPECT_THAT(problem("sets.json"), HasSubstr(what)) << content.substr(0, 80);
+  }
 }
 
 TEST_F(ReplayTest, StopsWhenAsked) {
@@ -572,10 +444,10 @@ TEST_F(ReplayTest, StopsWhenAsked) {
     ++layers;
     progress.cancel();
   };
-  EXPECT_THROW(replay(*trace_, request, progress, on_layer), Cancelled);
+  EXPECT_THROW(replay(made().trace(), request, progress, on_layer), Cancelled);
   EXPECT_EQ(layers, 1);
   Progress complete;
-  replay(*trace_, request, complete);
+  replay(made().trace(), request, complete);
   EXPECT_EQ(complete.fraction(), 1.0);
 }
 
@@ -591,40 +463,16 @@ TEST_F(ReplayTest, RefusesWhatTheTraceLacks) {
 }
 
 TEST_F(ReplayTest, WithoutOutputWeightsThePerturbationIsUnknown) {
-  test::SyntheticTraceOptions options = options_;
-  options.output_weight = false;
-  options.value_out_norms = false;
-  test::write_synthetic_trace(*folder_ / "plain.h5", options);
-  const Trace plain(*folder_ / "plain.h5");
-  ReplayRequest request{.policy = parse_policy("keydiff"), .budget = 20};
-  const Replay result = replay(plain, request, test::unwatched);
+  test::SyntheticTraceOptions options = made().options_;
+  options.output_weight = options.value_out_norms = false;
+  const Replay result = test::MadeTrace(options).run("keydiff", 20);
   const QueryHeadMetrics metrics = test::metrics_of(result.heads[0].steps.back())[0];
   EXPECT_TRUE(std::isnan(metrics.perturbation_l1) && std::isnan(metrics.bound_l1));
   EXPECT_GT(metrics.head_error_l2, 0.0);
-  EXPECT_TRUE(nlohmann::json::parse(
-                  json(result))["heads"][0]["steps"][0]["metrics"]["query_heads"][0]["bound_l1"]
+  EXPECT_TRUE(nlohmann::json::parse(test::json_of(
+      result))["heads"][0]["steps"][0]["metrics"]["query_heads"][0]["bound_l1"]
                   .is_null());
-  EXPECT_EQ(result.heads[0].evicted_at, run(request).heads[0].evicted_at);
-}
-
-TEST_F(ReplayTest, AnOutputFileIsThereInFullOrNotAtAll) {
-  {
-    OutputFile file(path("half.txt"));
-    file.write("half");
-  }
-  EXPECT_FALSE(std::filesystem::exists(path("half.txt")));
-  {
-    OutputFile file(path("whole.txt"));
-    file.write("whole");
-    file.finish();
-  }
-  const std::string content = test::file_text(path("whole.txt"));
-  EXPECT_EQ(content, "whole");
-  for (const auto& entry : std::filesystem::directory_iterator(folder_->path())) {
-    EXPECT_NE(entry.path().extension(), ".tmp");
-  }
-  EXPECT_THROW(OutputFile(path("no/folder.txt")), FileError);
-  EXPECT_THROW(OutputFile(folder_->path().string()), FileError);
+  EXPECT_EQ(result.heads[0].evicted_at, run("keydiff", 20).heads[0].evicted_at);
 }
 
 }  // namespace

@@ -1,14 +1,5 @@
 // Requests that a small file must not make: docs/reliability.md, "Resources". The memory of readers
 // is counted in tests/fuzz/memory_test.cpp.
-#include <gmock/gmock.h>
-#include <sys/stat.h>
-
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/kept_sets.h"
 #include "analysis/read_file.h"
@@ -16,15 +7,11 @@
 #include "analysis/study/prompt_set.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
-namespace fs = std::filesystem;
 
 template <typename Work>
 std::string problem_of(const Work& work) {

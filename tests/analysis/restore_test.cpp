@@ -1,48 +1,21 @@
 // The output of each head if lost tokens were back: against plain double loops.
 
 #include "analysis/replay/restore.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <memory>
-
-#include "analysis/error.h"
 #include "analysis/replay/follow_json.h"
-#include "analysis/replay/replay.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/support/cells.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-struct RestoreTest : testing::Test {
+struct RestoreTest : testing::Test, test::MadeTrace {
   RestoreTest() {
-    options_.layers = 2;
-    options_.prompt_length = 72;
-    options_.generated = 5;
-    options_.question = 9;
-    options_.block = 16;
-    options_.clusters = 6;
-  }
-  const Trace& trace() {
-    if (trace_ == nullptr) {
-      test::write_synthetic_trace(folder_ / "trace.h5", options_);
-      trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
-    }
-    return *trace_;
+    options_ = {.prompt_length = 72, .generated = 5, .question = 9, .block = 16, .clusters = 6};
   }
   Replay run(const std::string& spec, int budget) {
-    ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = false};
-    return replay(trace(), request, test::unwatched);
+    return MadeTrace::run(spec, budget, {.metrics = false});
   }
-  test::TemporaryFolder folder_;
-  test::SyntheticTraceOptions options_;
-  std::unique_ptr<Trace> trace_;
 };
 
 /// Σ of weights · values, times W_O.

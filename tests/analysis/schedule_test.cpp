@@ -2,27 +2,14 @@
 // of the catalogue under every schedule: bounds of what a head holds, steps at which nothing may
 // leave, and the naive twin.
 
-#include <gmock/gmock.h>
-
-#include <map>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/stages.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay.h"
 #include "analysis/trace/segments.h"
-#include "tests/naive/compare_replay.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/error_of.h"
-#include "tests/support/made_layer.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(Schedule, ActsAtEveryNthGeneratedTokenAndAfterEachBlockOfThePrompt) {
   const Schedule third{.every = 3};
@@ -86,81 +73,28 @@ const std::vector<ScheduleSetting>& settings() {
   return all;
 }
 
-class ScheduledLayer {
- public:
-  explicit ScheduledLayer(int window = 0) {
-    options_.sliding_window = window;
-    options_.layers = 1;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.head_dim = 4;
-    options_.hidden_size = 6;
-    options_.prompt_length = kPrompt;
-    options_.generated = kGenerated;
-    options_.clusters = 3;
-    options_.seed = 33;
-    made_ = test::make_synthetic_states(options_);
-    states_ = test::made_layer(made_, 0);
+struct ScheduledLayer : test::MadeLayerReplays {
+  ScheduledLayer()
+      : MadeLayerReplays({.layers = 1,
+                          .head_dim = 4,
+                          .hidden_size = 6,
+                          .prompt_length = kPrompt,
+                          .generated = kGenerated,
+                          .seed = 33,
+                          .clusters = 3}) {
     for (int token = 0; token < options_.tokens(); ++token) {
       structural_.push_back(token % 5 == 0 ? 1 : 0);
     }
+    context_.prompt_length = kPrompt;
+    context_.structural = &structural_;
+    metrics_ = false;
   }
-
   Replay run(const std::string& text, int budget, int block = 8) const {
-    const PolicySpec policy = parse_policy(text);
-    LayerContext context{.model = made_.model,
-                         .attention = made_.run.attention_scale,
-                         .budget = budget,
-                         .prompt_length = kPrompt,
-                         .structural = &structural_,
-                         .output_weights = states_.output_weights};
-    Replay result;
-    result.policy = policy.text();
-    result.budget = budget;
-    result.block = block;
-    result.blocks = make_blocks(kPrompt, kGenerated, block);
-    result.heads = replay_layer({states_, result.blocks, policy, context, false}, test::unwatched);
-    return result;
+    return MadeLayerReplays::run(text, budget, block);
   }
 
-  naive::Comparison compared(const Replay& fast) const {
-    return naive::compare(fast, 0, states_, made_.model, made_.run.attention_scale, nullptr,
-                          kPrompt, structural_);
-  }
-  const std::vector<char>& structural() const { return structural_; }
-
- private:
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates made_;
-  LayerStates states_;
   std::vector<char> structural_;
 };
-
-/// Scores as they stand here: windows that are small beside 39 tokens.
-std::string score_text(const PolicyEntry& entry) {
-  static const std::map<std::string, std::string> small = {
-      {"sink", "sink(2)"},
-      {"snapkv", "snapkv(3,kernel=3)"},
-      {"lagkv", "lagkv(1,lag=3)"},
-      {"expected", "expected(20,sinks=1)"},
-      {"noncausal", "noncausal(8)"},
-      {"compactor", "compactor(first=1,last=1,sketch=2,chunk=8)"},
-      {"cur", "cur(1,window=5)"},
-      {"capkv", "capkv(future=20,sinks=1)"},
-      {"leverage", "leverage(2)"},
-      {"dropkv", "dropkv(3,kernel=1)"},
-      {"rkv", "rkv(3,kernel=3)"},
-      {"defensive", "defensive(3,kernel=3)"},
-      {"vatp", "vatp(2)"},
-      {"cakescore", "cakescore(3,kernel=3)"},
-      {"oracle", "oracle(2)"},
-      {"lavascore", "lavascore(3,kernel=3)"},
-      {"expr", "expr(\"attn_sum\")"},
-      {"vase", "vase(2,3,kernel=3)"},
-      {"centrality", "centrality(sinks=1,recent=2)"}};
-  const auto found = small.find(entry.name);
-  return found == small.end() ? entry.name : found->second;
-}
 
 void expect_schedule(const ScheduleSetting& setting, const Replay& replay, bool even) {
   for (const HeadReplay& head : replay.heads) {
@@ -199,7 +133,7 @@ TEST_P(ScheduleOfTheCatalogue, HoldsItsBoundsAndAgreesWithItsTwin) {
   for (const PolicyEntry& score : policy_catalog()) {
     if (score.as<ScoreBuilder>() == nullptr || !test::stands_alone(score)) continue;
     for (const char* rest : {"", "+recent(30%)", "+adakv(0.6)", "+critical", "+kvmerger(auto)"}) {
-      const std::string text = score_text(score) + rest + setting.modifiers;
+      const std::string text = test::part_text(score) + rest + setting.modifiers;
       try {
         check_combination(parse_policy(text));
       } catch (const UsageError&) {
@@ -241,12 +175,9 @@ TEST(Schedule, UnderAdakvTheLayerTogetherHoldsAtMostBudgetAndSlack) {
 TEST(Schedule, EveryOneAndSlackZeroChangeNothing) {
   const ScheduledLayer layer;
   for (const char* score : {"h2o", "rkv(3,kernel=3)", "snapkv(3,kernel=3)+adakv"}) {
-    const Replay plain = layer.run(score, 7);
     for (const char* with : {"+every(1)", "+slack(0)", "+every(1)+slack(0)"}) {
-      const Replay same = layer.run(std::string(score) + with, 7);
-      for (std::size_t head = 0; head < plain.heads.size(); ++head) {
-        EXPECT_EQ(plain.heads[head].evicted_at, same.heads[head].evicted_at) << score << with;
-      }
+      const std::string text = std::string(score) + with;
+      test::expect_same_sets(layer.run(score, 7), layer.run(text, 7), text);
     }
   }
 }

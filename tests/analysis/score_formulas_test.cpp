@@ -1,27 +1,16 @@
 // Scores on a few entries, with the arithmetic in a comment: those of other papers and libraries
 // than the first four. One step brings all entries; attention, where it is read, is given.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace.h"
-#include "tests/support/error_of.h"
 #include "tests/support/given_attention.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::ElementsAre;
-using testing::FloatNear;
-using testing::HasSubstr;
 
 using test::matrix;
 

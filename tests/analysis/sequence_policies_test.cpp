@@ -1,73 +1,34 @@
 // Policies that look at all layers of a sequence before its first step, at a table of heads, or at
 // a threshold instead of a budget. Their twins are plain loops in double over the same states.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
 #include <complex>
-#include <cstring>
-#include <fstream>
-#include <functional>
-#include <map>
-#include <random>
 
-#include "analysis/error.h"
 #include "analysis/policy/kit/future_rotation.h"
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/replay.h"
-#include "tests/naive/compare_replay.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 constexpr int kWindow = 8;
 
-struct SequencePolicies : testing::Test {
-  void SetUp() override {
-    options_.layers = 3;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.head_dim = 8;
-    options_.prompt_length = 90;
-    options_.generated = 6;
-    options_.block = 16;
-    states_ = test::write_synthetic_trace(folder_ / "trace.h5", options_);
-    trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
+struct SequencePolicies : testing::Test, test::MadeTrace {
+  SequencePolicies()
+      : MadeTrace({.layers = 3, .head_dim = 8, .prompt_length = 90, .generated = 6, .block = 16}) {}
+
+  Replay run(const std::string& spec, int budget, int block = 0) {
+    return MadeTrace::run(spec, budget, {.block = block, .metrics = false});
   }
 
-  Replay run(const std::string& spec, int budget, int block = 0) const {
-    ReplayRequest request{
-        .policy = parse_policy(spec), .budget = budget, .block = block, .metrics = false};
-    return replay(*trace_, request, test::unwatched);
-  }
-
-  /// Attention of a query to tokens 0 … t: plain softmax over float16-rounded states.
-  std::vector<double> attention(int layer, int query_head, int t) const {
-    const Matrix& queries = states_.query[layer][query_head];
-    const Matrix& keys = states_.key[layer][query_head / 2];
-    std::vector<double> weights;
-    double sum = 0.0;
-    for (int i = 0; i <= t; ++i) {
-      double product = 0.0;
-      for (int c = 0; c < 8; ++c) {
-        product += static_cast<double>(queries(t, c)) * static_cast<double>(keys(i, c));
-      }
-      weights.push_back(std::exp(product * trace_->run().attention_scale));
-      sum += weights.back();
-    }
-    for (double& weight : weights) weight /= sum;
-    return weights;
+  /// Attention of a query to tokens 0 … t.
+  std::vector<double> attention(int layer, int query_head, int t) {
+    std::vector<double> row = attention_of(layer, query_head)[t];
+    row.resize(static_cast<std::size_t>(t) + 1);
+    return row;
   }
 
   /// Shares of budget·L by weights, as real numbers: what no layer can use is shared evenly.
@@ -98,7 +59,7 @@ struct SequencePolicies : testing::Test {
   /// Every layer's heads hold the layer's share at every step, to less than one entry, and all
   /// layers together the budget exactly.
   void expect_layers(const std::string& spec, const std::vector<double>& weights,
-                     const std::function<double(int budget)>& base) const {
+                     const std::function<double(int budget)>& base) {
     for (const int budget : {12, 20, 45}) {
       for (const int block : {1, 16, 90}) {
         const Replay replay = run(spec, budget, block);
@@ -124,11 +85,6 @@ struct SequencePolicies : testing::Test {
       }
     }
   }
-
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates states_;
-  test::TemporaryFolder folder_;
-  std::unique_ptr<Trace> trace_;
 };
 
 TEST(LayerShare, ByHand) {
@@ -316,11 +272,7 @@ TEST_F(SequencePolicies, ZigzagWeighsLayersByTheTokensTheyNeed) {
 TEST_F(SequencePolicies, StatisticsOfTheSameTraceChangeNothing) {
   const std::string named = ",statistics=\"" + (folder_ / "trace.h5").string() + "\")";
   for (const std::string part : {"cake(8", "lava(8", "zigzag(8"}) {
-    const Replay own = run("h2o+" + part + ")", 20);
-    const Replay other = run("h2o+" + part + named, 20);
-    for (std::size_t head = 0; head < own.heads.size(); ++head) {
-      EXPECT_EQ(own.heads[head].evicted_at, other.heads[head].evicted_at) << part;
-    }
+    test::expect_same_sets(run("h2o+" + part + ")", 20), run("h2o+" + part + named, 20), part);
   }
   // Those of another text are others.
   test::SyntheticTraceOptions options = options_;
@@ -492,13 +444,9 @@ TEST_F(SequencePolicies, SimLayerKeepsAllOrTheEnds) {
     std::sort(sorted.begin(), sorted.end());
     const double threshold = (sorted[0] + sorted[1]) / 2;
     ASSERT_GT(sorted[1] - sorted[0], 1e-4);
-    ReplayRequest request{
-        .policy = parse_policy("simlayer(" + std::to_string(threshold) +
-                               ",recent=20,queries=" + std::to_string(queries) + ")"),
-        .budget = 7,
-        .block = kWholePrompt,
-        .metrics = false};
-    const Replay replay = kvloupe::replay(*trace_, request, test::unwatched);
+    const Replay replay = run("simlayer(" + std::to_string(threshold) +
+                                  ",recent=20,queries=" + std::to_string(queries) + ")",
+                              7, kWholePrompt);
     for (const HeadReplay& head : replay.heads) {
       const bool lazy = share[head.layer] > threshold;
       EXPECT_EQ(head.steps.front().retained, lazy ? 4 + 20 - queries : 90)
@@ -533,13 +481,10 @@ TEST_F(SequencePolicies, AHeadProtectsWithinItsOwnPlaces) {
   test::SyntheticTraceOptions options = options_;
   options.layers = 5;
   options.query_heads = options.heads = 4;
-  test::write_synthetic_trace(folder_ / "five.h5", options);
   const auto path = (folder_ / "weights.txt").string();
   std::ofstream(path) << "1,2,3,4\n1,1,1,1\n4,3,2,1\n1,1,1,5\n2,2,2,2\n";
-  const Trace trace(folder_ / "five.h5");
-  ReplayRequest request{
-      .policy = parse_policy("snapkv+headbudgets(\"" + path + "\")"), .budget = 20, .block = 16};
-  const Replay replay = kvloupe::replay(trace, request, test::unwatched);
+  const Replay replay =
+      test::MadeTrace(options).run("snapkv+headbudgets(\"" + path + "\")", 20, {.block = 16});
   for (const HeadReplay& head : replay.heads) {
     const auto kept = replay.retained_at(head, 2);
     const int window = std::min(static_cast<int>(kept.size()), 32);
@@ -596,11 +541,8 @@ TEST_F(SequencePolicies, HeadBudgetsOfTheBudgetEachAreTheBudget) {
   const auto path = (folder_ / "ones.csv").string();
   std::ofstream(path) << "1 1\n1 1\n1 1\n";
   for (const char* score : {"h2o", "keydiff", "snapkv(4)"}) {
-    const Replay plain = run(score, 20);
-    const Replay table = run(std::string(score) + "+headbudgets(\"" + path + "\")", 20);
-    for (std::size_t head = 0; head < plain.heads.size(); ++head) {
-      EXPECT_EQ(plain.heads[head].evicted_at, table.heads[head].evicted_at) << score;
-    }
+    test::expect_same_sets(run(score, 20),
+                           run(std::string(score) + "+headbudgets(\"" + path + "\")", 20), score);
   }
 }
 

@@ -2,52 +2,28 @@
 // bit, as replays alone, and no second computation.
 
 #include "analysis/policy/kit/shared_prefix.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <memory>
-#include <numeric>
-
 #include "analysis/numeric/float_rows.h"
-#include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/value_out_norms.h"
-#include "analysis/replay/replay.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/random_matrix.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-class SharedPrefixTest : public testing::TestWithParam<int> {  // the model's window
- protected:
-  SharedPrefixTest() {
-    test::SyntheticTraceOptions options{.layers = 2,
-                                        .query_heads = 4,
-                                        .heads = 2,
-                                        .prompt_length = 72,
-                                        .generated = 3,
-                                        .block = 16,
-                                        .sliding_window = GetParam(),
-                                        .clusters = 6};
-    test::write_synthetic_trace(folder_ / "trace.h5", options);
-    trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
-  }
+struct SharedPrefixTest : testing::TestWithParam<int>, test::MadeTrace {  // the model's window
+  SharedPrefixTest()
+      : MadeTrace({.prompt_length = 72,
+                   .generated = 3,
+                   .block = 16,
+                   .sliding_window = GetParam(),
+                   .clusters = 6}) {}
   Replay run(const std::string& spec, int budget, int block, SharedPrefix* prefix) {
-    ReplayRequest request{.policy = parse_policy(spec),
-                          .budget = budget,
-                          .block = block,
-                          .metrics = false,
-                          .scores_layer = 1,
-                          .scores_head = 1,
-                          .prefix = prefix};
-    return replay(*trace_, request, test::unwatched);
+    return MadeTrace::run(
+        spec, budget,
+        {.block = block, .metrics = false, .scores_layer = 1, .scores_head = 1, .prefix = prefix});
   }
-
-  test::TemporaryFolder folder_;
-  std::unique_ptr<Trace> trace_;
 };
 
 TEST_P(SharedPrefixTest, ReplaysDecideAsTheyDoAlone) {
@@ -61,11 +37,8 @@ TEST_P(SharedPrefixTest, ReplaysDecideAsTheyDoAlone) {
         const Replay shared = run(spec, budget, block, &prefix);
         const std::string where = std::string(spec) + ", N = " + std::to_string(budget) +
                                   ", B = " + std::to_string(block);
-        ASSERT_EQ(alone.heads.size(), shared.heads.size()) << where;
-        for (std::size_t h = 0; h < alone.heads.size(); ++h) {
-          EXPECT_EQ(alone.heads[h].evicted_at, shared.heads[h].evicted_at) << where;
-          EXPECT_EQ(alone.heads[h].scores, shared.heads[h].scores) << where;
-        }
+        test::expect_same_sets(alone, shared, where);
+        EXPECT_EQ(alone.find(1, 1)->scores, shared.find(1, 1)->scores) << where;
       }
     }
   }

@@ -2,53 +2,32 @@
 // one without them says what it lacks.
 #include "analysis/trace/shared_weights.h"
 
-#include <gmock/gmock.h>
-#include <hdf5.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_final_norm.h"
-#include "tests/support/cells.h"
+#include "tests/support/edited_trace.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
 
 const std::string kPrint = "v1:" + std::string(64, 'a');
 constexpr const char* kForm = "f32-f16";
 
 struct SharedWeights : testing::Test {
   void SetUp() override {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    if (cache) before_ = cache;
-    setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);
     states_ = write_synthetic_trace(whole(), {.lm_head = true});
     write_model_attribute(whole(), "fingerprint", kPrint);
     fs::copy_file(whole(), small());
     write_model_attribute(small(), "shared_weights", kForm);
-    const hid_t file = H5Fopen(small().c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    EditedTrace edit(small());
     for (const char* name :
          {"/layers/0/output_weight", "/layers/1/output_weight", "/model/lm_head"}) {
-      H5Ldelete(file, name, H5P_DEFAULT);
+      edit.remove(name);
     }
-    H5Fclose(file);
-  }
-  void TearDown() override {
-    before_ ? setenv("XDG_CACHE_HOME", before_->c_str(), 1) : unsetenv("XDG_CACHE_HOME");
   }
   fs::path whole() const { return folder_ / "whole.h5"; }
   fs::path small() const { return folder_ / "small.h5"; }
@@ -83,7 +62,7 @@ struct SharedWeights : testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::optional<std::string> before_;
+  EnvironmentVariable cache_{"XDG_CACHE_HOME", (folder_ / "xdg").string()};
   SyntheticStates states_;
 };
 
@@ -129,11 +108,9 @@ TEST_F(SharedWeights, AMissingFileIsNamedWithWhatToDo) {
   const std::string before = Trace(small()).identity();
   keep();
   EXPECT_NE(Trace(small()).identity(), before) << "figures made without the weights are stale";
-  unsetenv("XDG_CACHE_HOME");
-  const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "";
-  unsetenv("HOME");
+  cache_.set({});
+  const EnvironmentVariable home("HOME");
   EXPECT_THAT(missing(), HasSubstr("no cache folder is known"));
-  if (!home.empty()) setenv("HOME", home.c_str(), 1);
 }
 
 TEST_F(SharedWeights, NoFingerprintLeadsOutOfTheFolder) {

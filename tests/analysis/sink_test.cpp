@@ -2,27 +2,14 @@
 // precision.
 
 #include "analysis/metric/sink.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/bounds.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
-#include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay_json.h"
-#include "tests/naive/compare_replay.h"
-#include "tests/support/cells.h"
-#include "tests/support/made_layer.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -410,38 +397,17 @@ TEST(ExtremeSink, LeavingOneOutIsFiniteUnlessNothingElseIsThere) {
 }
 
 /// Replays of a layer whose queries rest on token 0, by the engine and by its twin.
-struct Resting : testing::TestWithParam<float> {
-  Resting() {
-    options_.layers = 1;
-    options_.query_heads = 4;
-    options_.heads = 2;
-    options_.head_dim = 8;
-    options_.hidden_size = 12;
-    options_.prompt_length = 64;
-    options_.generated = 4;
-    options_.seed = 5;
-    made_ = test::make_synthetic_states(options_);
+struct Resting : testing::TestWithParam<float>, test::MadeLayerReplays {
+  Resting()
+      : MadeLayerReplays({.layers = 1,
+                          .head_dim = 8,
+                          .hidden_size = 12,
+                          .prompt_length = 64,
+                          .generated = 4,
+                          .seed = 5}) {
     test::rest_on_first(made_, GetParam());
     states_ = test::made_layer(made_, 0);
   }
-  Replay run(const std::string& spec, int budget, int block) const {
-    const PolicySpec policy = parse_policy(spec);
-    Replay result;
-    result.policy = policy.text();
-    result.budget = budget;
-    result.block = block;
-    result.blocks = make_blocks(options_.prompt_length, options_.generated, block);
-    LayerContext context{.model = made_.model,
-                         .attention = made_.run.attention_scale,
-                         .budget = budget,
-                         .output_weights = states_.output_weights};
-    result.heads = replay_layer({states_, result.blocks, policy, context, true}, test::unwatched);
-    return result;
-  }
-
-  test::SyntheticTraceOptions options_;
-  test::SyntheticStates made_;
-  LayerStates states_;
 };
 
 // 1 − 1e-9 of the attention, 1 − 1e-16, and more than float32 can tell apart.
@@ -461,9 +427,7 @@ TEST_P(RestingWithinFloat, PoliciesAgreeWithTheirTwins) {
         "h2o+cam", "keynorm+cam", "h2o+adakv(0.5,mode=mix)"}) {
     for (const int budget : {6, 20}) {
       for (const int block : {7, 64}) {
-        const Replay fast = run(spec, budget, block);
-        const naive::Comparison found =
-            naive::compare(fast, 0, states_, made_.model, made_.run.attention_scale);
+        const naive::Comparison found = compared(run(spec, budget, block));
         EXPECT_EQ(found.failure, "");
         EXPECT_LE(found.near_ties, 2) << spec << " budget " << budget << " block " << block;
       }
@@ -527,8 +491,7 @@ TEST_P(Resting, OfWhatIsKeptWholeTightnessIsNull) {
       }
     }
   }
-  std::string json;
-  write_replay_json(whole, "trace.h5", {}, [&](std::string_view part) { json += part; });
+  const std::string json = test::json_of(whole);
   EXPECT_NE(json.find("\"tightness_l1\":null"), std::string::npos) << json.substr(0, 2000);
   EXPECT_EQ(json.find(":inf"), std::string::npos);
   EXPECT_EQ(json.find(":nan"), std::string::npos);

@@ -1,24 +1,14 @@
-#include <gmock/gmock.h>
-
-#include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <random>
-#include <set>
 
-#include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/presets.h"
 #include "analysis/policy/published.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
 
 std::string refusal(const std::string& text) {
   return test::error_of<UsageError>([&] { parse_policy(text); }, "accepted");

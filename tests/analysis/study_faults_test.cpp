@@ -1,37 +1,19 @@
 // Studies in parts, and what goes wrong on the way: nothing that was done is lost, and what is
 // computed later is as if nothing had happened.
 
-#include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/study/database.h"
 #include "analysis/study/item_queue.h"
 #include "analysis/study/merge_results.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::HasSubstr;
 
 template <typename Error>
 std::string failure_of(const std::function<void()>& work) {

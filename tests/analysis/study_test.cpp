@@ -1,20 +1,6 @@
 // Studies: the file, the plan, who gets which item, values, results and their intervals.
 
 #include "analysis/study/study.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/study/database.h"
@@ -29,16 +15,13 @@
 #include "analysis/study/study_work.h"
 #include "analysis/study/summary.h"
 #include "analysis/unknown.h"
-#include "tests/support/error_of.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
 using Environment = std::map<std::string, std::string>;
 
 std::string failure_of(const std::function<void()>& work) {

@@ -1,30 +1,18 @@
 // Sweeps: what is computed, kept, refused.
 
 #include "analysis/replay/sweep.h"
-
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <fstream>
-#include <memory>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "tests/support/error_of.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::HasSubstr;
+struct SweepTest : testing::Test, test::MadeTrace {
+  SweepTest()
+      : MadeTrace(test::SyntheticTraceOptions{}) {}  // 2 layers, 2 heads, T = 96 + 8, B = 32
 
-struct SweepTest : testing::Test {
-  void SetUp() override {
-    test::write_synthetic_trace(folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
-    trace_ = std::make_unique<Trace>(folder_ / "trace.h5");
-  }
   std::vector<SweepSetting> settings(const std::string& policies,
                                      const std::vector<std::string>& budgets,
                                      std::vector<int> blocks = {0}) const {
@@ -42,14 +30,7 @@ struct SweepTest : testing::Test {
               });
     return replays;
   }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string content() const {
-    const std::string text = test::file_text(path("out.csv"));
-    return text;
-  }
-
-  test::TemporaryFolder folder_;
-  std::unique_ptr<Trace> trace_;
+  std::string content() const { return test::file_text(path("out.csv")); }
 };
 
 TEST_F(SweepTest, SettingsAreAllCombinationsOnce) {

@@ -1,13 +1,8 @@
 // Texts as people read them: bytes of tokens, lines of errors, durations.
 
-#include <gtest/gtest.h>
-
-#include <limits>
-#include <random>
-#include <string>
-
 #include "analysis/text.h"
 #include "analysis/utf8.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

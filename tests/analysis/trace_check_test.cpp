@@ -2,37 +2,15 @@
 #include "analysis/trace/trace_check.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <hdf5.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <string>
-#include <thread>
-
-#include "analysis/error.h"
 #include "analysis/trace/trace.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
+#include "tests/support/edited_trace.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-namespace fs = std::filesystem;
 
 const fs::path kProgram = fs::path(KVLOUPE_BIN_DIR) / "kvloupe";
 
@@ -375,23 +353,9 @@ TEST_F(TraceCheck, SeveralThreadsOpenOneFile) {
 
 using Change = std::function<void(hid_t)>;
 
-/// Puts a chunked dataset into a trace, in place of one of that name: `filters` set its properties,
-/// `fill` writes into it.
 void replace(const fs::path& path, const char* name, hid_t type, const std::vector<hsize_t>& shape,
              const std::vector<hsize_t>& chunk, const Change& filters, const Change& fill = {}) {
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  if (H5Lexists(file, name, H5P_DEFAULT) > 0) H5Ldelete(file, name, H5P_DEFAULT);
-  const int axes = static_cast<int>(shape.size());
-  const hid_t space = H5Screate_simple(axes, shape.data(), nullptr);
-  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(properties, axes, chunk.data());
-  filters(properties);
-  const hid_t id = H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-  if (fill) fill(id);
-  H5Dclose(id);
-  H5Pclose(properties);
-  H5Sclose(space);
-  H5Fclose(file);
+  test::EditedTrace(path).replace(name, type, shape, chunk, filters, fill);
 }
 
 /// Writes the corner of a dataset that has this shape.

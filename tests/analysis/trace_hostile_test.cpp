@@ -1,106 +1,43 @@
 // Traces that are broken, foreign, from the future, or lie.
-#include <gmock/gmock.h>
-#include <hdf5.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_writer.h"
-#include "tests/support/error_of.h"
+#include "tests/support/edited_trace.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/walked_trace.h"
 
 namespace kvloupe {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Path = std::filesystem::path;
 
-/// Opens a trace as another program would, to spoil it.
-class Edit {
- public:
-  explicit Edit(const Path& path) : file_(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)) {}
-  ~Edit() { H5Fclose(file_); }
+using Edit = test::EditedTrace;
+using Spoil = std::function<void(Edit&)>;
 
-  template <typename T>
-  void number(const char* object, const char* name, hid_t type, T value) {
-    H5Adelete_by_name(file_, object, name, H5P_DEFAULT);
-    const hid_t space = H5Screate(H5S_SCALAR);
-    const hid_t id =
-        H5Acreate_by_name(file_, object, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    H5Awrite(id, type, &value);
-    H5Aclose(id);
-    H5Sclose(space);
-  }
-  void integer(const char* object, const char* name, std::int64_t value) {
-    number(object, name, H5T_NATIVE_INT64, value);
-  }
-  void real(const char* object, const char* name, double value) {
-    number(object, name, H5T_NATIVE_DOUBLE, value);
-  }
-  void remove(const char* path) { H5Ldelete(file_, path, H5P_DEFAULT); }
-  void remove_attribute(const char* object, const char* name) {
-    H5Adelete_by_name(file_, object, name, H5P_DEFAULT);
-  }
-  /// Replaces a dataset by an empty one: chunked (nothing stored) where `chunk` is not empty.
-  void replace(const char* path, hid_t type, std::vector<hsize_t> shape,
-               std::vector<hsize_t> chunk = {}) {
-    remove(path);
-    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-    if (!chunk.empty()) H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data());
-    const hid_t id = H5Dcreate2(file_, path, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
-    H5Dclose(id);
-    H5Pclose(creation);
-    H5Sclose(space);
-  }
-  void write(const char* path, hid_t type, const void* data) {
-    const hid_t id = H5Dopen2(file_, path, H5P_DEFAULT);
-    H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
-    H5Dclose(id);
-  }
-  void external(const char* path, const char* other, std::vector<hsize_t> shape) {
-    remove(path);
-    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_external(creation, other, 0, H5F_UNLIMITED);
-    H5Dclose(H5Dcreate2(file_, path, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
-  }
-  hid_t file() const { return file_; }
-
- private:
-  hid_t file_;
-};
-
-struct HostileTrace : ::testing::Test {
+struct HostileTrace : testing::Test {
   /// The message of opening after `spoil`; "opened" if it succeeds.
-  std::string after(const std::function<void(Edit&)>& spoil) {
-    const Path path = folder_ / "t.h5";
-    test::SyntheticTraceOptions options{
-        .prompt_length = 20, .generated = 4, .residual_change = true};
-    test::write_synthetic_trace(path, options);
+  std::string after(const Spoil& spoil) {
+    return after(spoil, {.prompt_length = 20, .generated = 4, .residual_change = true});
+  }
+  std::string after(const Spoil& spoil, const test::SyntheticTraceOptions& options) {
+    test::write_synthetic_trace(path_, options);
+    return spoiled(spoil);
+  }
+  std::string spoiled(const Spoil& spoil) {
     {
-      Edit edit(path);
+      Edit edit(path_);
       spoil(edit);
     }
-    return message(path);
+    return message(path_);
+  }
+  /// With a dataset of this type and shape.
+  std::string replaced(const char* path, hid_t type, const std::vector<hsize_t>& shape,
+                       const std::vector<hsize_t>& chunk = {}) {
+    return after([&](Edit& e) { e.replace(path, type, shape, chunk); });
   }
   std::string message(const Path& path) {
     try {
@@ -114,6 +51,7 @@ struct HostileTrace : ::testing::Test {
     return "opened";
   }
   test::TemporaryFolder folder_;
+  Path path_ = folder_ / "t.h5";
 };
 
 TEST_F(HostileTrace, NotATraceAtAll) {
@@ -168,9 +106,6 @@ TEST_F(HostileTrace, DatasetsThatDisagree) {
   for (const char* path : {"/layers/1/key", "/layers/0/query", "/tokens/ids", "/layers/1"}) {
     EXPECT_THAT(after([&](Edit& e) { e.remove(path); }), HasSubstr(path));
   }
-  const auto replaced = [&](const char* path, hid_t type, std::vector<hsize_t> shape) {
-    return after([&](Edit& e) { e.replace(path, type, shape); });
-  };
   EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_INT, {2, 24, 16}), HasSubstr("int32"));
   EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_FLOAT, {2, 24}), HasSubstr("[2, 24]"));
   EXPECT_THAT(replaced("/layers/0/key", H5T_NATIVE_FLOAT, {2, 24, 17}), HasSubstr("[2, 24, 17]"));
@@ -191,27 +126,20 @@ TEST_F(HostileTrace, DatasetsThatDisagree) {
 TEST_F(HostileTrace, ALastNormThatDisagrees) {
   EXPECT_EQ(after([](Edit& e) { e.remove("/predictions/final_rms"); }), "opened");
   for (const char* path : {"/model/final_norm", "/predictions/final_rms"}) {
-    EXPECT_THAT(after([&](Edit& e) { e.replace(path, H5T_NATIVE_FLOAT, {23}); }),
-                HasSubstr(std::string(path) + " has the shape [23]"));
-    EXPECT_THAT(after([&](Edit& e) { e.replace(path, H5T_NATIVE_INT, {24}); }), HasSubstr("int32"));
+    EXPECT_THAT(replaced(path, H5T_NATIVE_FLOAT, {23}),
+                HasSubstr(path + std::string(" has the shape [23]")));
+    EXPECT_THAT(replaced(path, H5T_NATIVE_INT, {24}), HasSubstr("int32"));
   }
 }
 
 TEST_F(HostileTrace, RowsOfTheOutputHeadThatDisagree) {
   constexpr const char* kRows = "/model/lm_head_rows";
   constexpr const char* kIds = "/model/lm_head_row_ids";
-  const Path path = folder_ / "rows.h5";
-  const auto spoiled = [&](const std::function<void(Edit&)>& spoil) {
-    test::SyntheticTraceOptions options{.prompt_length = 20, .generated = 4, .lm_head_rows = true};
-    test::write_synthetic_trace(path, options);
-    {
-      Edit edit(path);
-      spoil(edit);
-    }
-    return message(path);
+  const auto spoiled = [&](const Spoil& spoil) {
+    return after(spoil, {.prompt_length = 20, .generated = 4, .lm_head_rows = true});
   };
   ASSERT_EQ(spoiled([](Edit&) {}), "opened");
-  std::vector<std::int32_t> good = Trace(path).tokens().ids;
+  std::vector<std::int32_t> good = Trace(path_).tokens().ids;
   std::sort(good.begin(), good.end());
   good.erase(std::unique(good.begin(), good.end()), good.end());
   ASSERT_GT(good.size(), 4U);
@@ -253,7 +181,7 @@ TEST_F(HostileTrace, RowsOfTheOutputHeadThatDisagree) {
               HasSubstr("only 0 bytes in the file"));
   for (const char* name : {kRows, kIds}) {
     EXPECT_EQ(spoiled([&](Edit& e) { e.remove(name); }), "opened");
-    const Trace trace(path);
+    const Trace trace(path_);
     EXPECT_FALSE(trace.has_lm_head() || !trace.head_row_ids().empty())
         << "one without the other says nothing";
   }
@@ -264,7 +192,7 @@ TEST_F(HostileTrace, RowsOfTheOutputHeadThatDisagree) {
               e.write(kRows, H5T_NATIVE_FLOAT, numbers.data());
             }),
             "opened");
-  const Trace trace(path);
+  const Trace trace(path_);
   const TraceFinalNorm norm(trace);
   EXPECT_EQ(norm.head_row(good[0]).sum(), 24.0);
   EXPECT_THAT(test::error_of<FileError>([&] { norm.head_row(good[1]); }),
@@ -290,16 +218,13 @@ TEST_F(HostileTrace, HugeClaimsAreRefusedBeforeAnyAllocation) {
 TEST_F(HostileTrace, VocabulariesThatDoNotFitTogether) {
   test::SyntheticTraceOptions options{.vocab_size = 104, .vocabulary = true};
   const auto with_ends = [&](std::int64_t second, std::int64_t last) {
-    const Path path = folder_ / "words.h5";
-    test::write_synthetic_trace(path, options);
-    {
-      std::vector<std::int64_t> ends(104, 6);
-      ends[1] = second;
-      ends.back() = last;
-      Edit(path).write("/model/vocabulary/ends", H5T_NATIVE_INT64, ends.data());
-    }
+    std::vector<std::int64_t> ends(104, 6);
+    ends[1] = second;
+    ends.back() = last;
+    after([&](Edit& e) { e.write("/model/vocabulary/ends", H5T_NATIVE_INT64, ends.data()); },
+          options);
     try {
-      return Trace(path).vocabulary()->front();
+      return Trace(path_).vocabulary()->front();
     } catch (const FileError& error) {
       return std::string(error.what());
     }
@@ -309,10 +234,7 @@ TEST_F(HostileTrace, VocabulariesThatDoNotFitTogether) {
   EXPECT_THAT(with_ends(-1, 6), HasSubstr("token 1 ends at -1"));
   EXPECT_THAT(with_ends(6, std::int64_t{1} << 40), HasSubstr("token 103 ends at 1099511627776"));
   const auto shaped = [&](const char* what, std::vector<hsize_t> shape) {
-    const Path path = folder_ / "words.h5";
-    test::write_synthetic_trace(path, options);
-    Edit(path).replace(what, H5T_NATIVE_INT64, std::move(shape));
-    return message(path);
+    return after([&](Edit& e) { e.replace(what, H5T_NATIVE_INT64, shape); }, options);
   };
   EXPECT_THAT(shaped("/model/vocabulary/ends", {103}), HasSubstr("[103]"));
   EXPECT_EQ(shaped("/model/vocabulary/text", {0}), "opened") << "nothing is said: none";
@@ -384,9 +306,9 @@ TEST_F(HostileTrace, MergesThatAreNone) {
   const hid_t named_otherwise = type_of({"head", "step", "into", "out_of", "weight"});
   const hid_t mixed_up = type_of({"weight", "step", "into", "from", "head"});
   const char* path = "/layers/0/merges";
-  const auto opened_as = [&](hid_t type, std::vector<hsize_t> shape,
-                             std::vector<hsize_t> chunk = {}) {
-    return after([&](Edit& e) { e.replace(path, type, shape, chunk); });
+  const auto opened_as = [&](hid_t type, const std::vector<hsize_t>& shape,
+                             const std::vector<hsize_t>& chunk = {}) {
+    return replaced(path, type, shape, chunk);
   };
   EXPECT_THAT(opened_as(H5T_NATIVE_FLOAT, {3}), HasSubstr("not a list of compounds"));
   EXPECT_THAT(opened_as(right, {3, 2}), HasSubstr("not a list of compounds"));
@@ -421,7 +343,9 @@ TEST_F(HostileTrace, MergesThatAreNone) {
 
 TEST_F(HostileTrace, DataInOtherFilesIsRefused) {
   EXPECT_THAT(after([](Edit& e) {
-                e.external("/layers/0/key", "/etc/passwd", {2, 24, 16});
+                e.replace("/layers/0/key", H5T_NATIVE_FLOAT, {2, 24, 16}, {}, [](hid_t properties) {
+                  H5Pset_external(properties, "/etc/passwd", 0, H5F_UNLIMITED);
+                });
               }),
               HasSubstr("external storage"));
 }
@@ -465,9 +389,9 @@ TEST_F(HostileTrace, StatesThatAreNotNumbersAreNamedWhenRead) {
 }
 
 TEST_F(HostileTrace, ChangesOfTheResidualStreamThatDisagree) {
-  const auto with = [&](hid_t type, std::vector<hsize_t> shape, std::vector<hsize_t> chunk = {}) {
-    return after(
-        [&](Edit& e) { e.replace("/layers/1/residual_change", type, shape, std::move(chunk)); });
+  const auto with = [&](hid_t type, const std::vector<hsize_t>& shape,
+                        const std::vector<hsize_t>& chunk = {}) {
+    return replaced("/layers/1/residual_change", type, shape, chunk);
   };
   EXPECT_THAT(with(H5T_NATIVE_FLOAT, {25}), HasSubstr("/layers/1/residual_change"));
   EXPECT_THAT(with(H5T_NATIVE_FLOAT, {2, 24}), HasSubstr("[2, 24]"));
@@ -489,18 +413,13 @@ TEST_F(HostileTrace, ChangesOfTheResidualStreamThatDisagree) {
 
 struct HostileProbe : HostileTrace {
   /// As after(), of a trace with a probe: two passes of 3 + 10 tokens over a context of 20.
-  std::string after_probe(const std::function<void(Edit&)>& spoil) {
-    const Path path = folder_ / "t.h5";
+  std::string after_probe(const Spoil& spoil) {
     test::ProbeTraceOptions options;
     options.trace.prompt_length = 20;
     options.trace.generated = 4;
     options.part = 10;
-    test::write_probe_trace(path, options);
-    {
-      Edit edit(path);
-      spoil(edit);
-    }
-    return message(path);
+    test::write_probe_trace(path_, options);
+    return spoiled(spoil);
   }
 };
 

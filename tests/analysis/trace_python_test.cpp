@@ -1,20 +1,11 @@
 // The trace format as outside programs see it: Debian's h5py, and the examples in the
 // documentation.
-#include <gmock/gmock.h>
-
-#include <array>
-#include <cstdio>
-#include <fstream>
-#include <sstream>
-
 #include "analysis/trace/trace.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using ::testing::HasSubstr;
 
 struct Outcome {
   int status = -1;

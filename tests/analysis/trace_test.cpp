@@ -2,29 +2,16 @@
 
 #include "analysis/trace/trace.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <hdf5.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmath>
-#include <csignal>
-#include <cstdlib>
-#include <fstream>
-
-#include "analysis/error.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_size.h"
 #include "analysis/trace/trace_writer.h"
 #include "analysis/user_files.h"
-#include "tests/support/error_of.h"
+#include "tests/support/edited_trace.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
@@ -33,7 +20,6 @@ using test::SyntheticStates;
 using test::SyntheticTraceOptions;
 using test::TemporaryFolder;
 using test::write_synthetic_trace;
-using testing::HasSubstr;
 
 std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
@@ -309,14 +295,8 @@ TEST(Trace, TextsOfOlderTracesAreReadAsTheyAre) {
   const TemporaryFolder folder;
   const std::vector<std::string> texts(8, "\n");
   write_texts(folder / "t.h5", texts);
-  {
-    const hid_t file = H5Fopen((folder / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    for (const char* path : {"/tokens/text", "/model/vocabulary/text"}) {
-      const hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
-      EXPECT_GE(H5Adelete(dataset, "spelled"), 0);
-      H5Dclose(dataset);
-    }
-    H5Fclose(file);
+  for (const char* path : {"/tokens/text", "/model/vocabulary/text"}) {
+    test::EditedTrace(folder / "t.h5").remove_attribute(path, "spelled");
   }
   const Trace trace(folder / "t.h5");
   EXPECT_EQ(trace.tokens().text, texts) << "a piece that is nothing but an escaped line feed";

@@ -1,18 +1,13 @@
 // One write that fails, whichever it is, is noticed: HDF5 writes some bytes only when a dataset is
 // closed, which our handles do where nobody can throw.
 
-#include <gtest/gtest.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <filesystem>
 
-#include "analysis/error.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace {
 constexpr long kNever = -1;

@@ -1,25 +1,13 @@
 // Policies that read values, on a few entries, with the arithmetic in a comment.
 
 #include "analysis/policy/kit/value_aware_score.h"
-
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
-#include "tests/support/error_of.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
 using testing::DoubleEq;
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 Matrix column(std::initializer_list<float> values) {
   Matrix result(static_cast<Eigen::Index>(values.size()), 1);

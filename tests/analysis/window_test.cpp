@@ -2,75 +2,37 @@
 // for policies, measures, explanations and files. Sets and measures beside their naive twins:
 // replay_naive_test, policy_combinations_test.
 
-#include <gmock/gmock.h>
-#include <hdf5.h>
-
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <limits>
-#include <nlohmann/json.hpp>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/measure/output_error.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
 #include "analysis/replay/explain.h"
-#include "analysis/replay/replay.h"
-#include "analysis/replay/replay_json.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/error_of.h"
+#include "tests/support/edited_trace.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::Contains;
-using testing::Each;
-using testing::HasSubstr;
 
 constexpr int kTokens = 66;
 
 /// Every score of the catalogue that needs no file, plain and with each modifier.
 std::vector<std::string> catalogue_specs() {
-  std::vector<std::string> specs;
-  for (const PolicyEntry& score : policy_catalog()) {
-    if (score.kind() != PartKind::score || !test::stands_alone(score)) continue;
-    const std::string plain = score.example.empty() ? score.name : score.example;
-    specs.push_back(plain);
-    if (score.as<ScoreBuilder>() == nullptr) continue;
-    for (const PolicyEntry& modifier : policy_catalog()) {
-      // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
-      if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
-      if (!test::stands_alone(modifier) || !test::goes_with(score, modifier)) continue;
-      // Budgets here are as small as 1, and pages(16) does not fit those.
-      specs.push_back(plain + "+" + (modifier.name == "pages" ? "pages(1)" : modifier.name));
-    }
-  }
-  return specs;
+  return test::catalogue_specs({{"pages", "pages(1)"}});
 }
 
 struct WindowTest : testing::Test {
   static test::SyntheticTraceOptions options(int window) {
-    test::SyntheticTraceOptions options{.head_dim = 8,
-                                        .prompt_length = 60,
-                                        .generated = kTokens - 60,
-                                        .block = 16,
-                                        .sliding_window = window};
-    return options;
+    return {.head_dim = 8,
+            .prompt_length = 60,
+            .generated = kTokens - 60,
+            .block = 16,
+            .sliding_window = window};
   }
   const Trace& trace(int window) {
-    const std::string name = "w" + std::to_string(window) + ".h5";
-    if (!std::filesystem::exists(folder_ / name)) {
-      test::write_synthetic_trace(folder_ / name, options(window));
-    }
-    open_ = std::make_unique<Trace>(folder_ / name);
-    return *open_;
+    return made_.try_emplace(window, options(window)).first->second.trace();
   }
   Replay run(const Trace& trace, const std::string& spec, int budget, int block = 0,
              std::vector<std::string> measures = {}) {
@@ -82,22 +44,16 @@ struct WindowTest : testing::Test {
                           .scores_head = 0};
     return replay(trace, request, test::unwatched);
   }
-  static std::string json(const Replay& replay) {
-    std::string text;
-    write_replay_json(replay, "t.h5", {}, [&](std::string_view piece) { text += piece; });
-    return text;
-  }
-
   test::TemporaryFolder folder_;
-  std::unique_ptr<Trace> open_;
+  std::map<int, test::MadeTrace> made_;
 };
 
 TEST_F(WindowTest, OneThatHidesNothingChangesNoBit) {
   for (const std::string& spec : catalogue_specs()) {
     for (const int budget : {7, 200}) {
-      const std::string plain = json(run(trace(0), spec, budget, 0, {"all"}));
+      const std::string plain = test::json_of(run(trace(0), spec, budget, 0, {"all"}));
       for (const int window : budget == 7 ? std::vector{kTokens, 4096} : std::vector{kTokens + 1}) {
-        ASSERT_EQ(json(run(trace(window), spec, budget, 0, {"all"})), plain)
+        ASSERT_EQ(test::json_of(run(trace(window), spec, budget, 0, {"all"})), plain)
             << spec << ", window " << window;
       }
     }
@@ -174,19 +130,16 @@ TEST_F(WindowTest, NotesSayWhatBecomesOfBudgetAndSinks) {
 TEST_F(WindowTest, ExternalReadsBackWhatAReplayWrote) {
   for (const int window : {1, 9, 23}) {
     const Replay original = run(trace(window), "snapkv(4)", 6);
-    const auto document = nlohmann::json::parse(json(original));
+    const auto document = nlohmann::json::parse(test::json_of(original));
     EXPECT_EQ(document["window"], window);
     const std::string path = (folder_ / "kept.json").string();
-    std::ofstream(path) << json(original);
-    const Replay again = run(trace(window), "external(\"" + path + "\")", 6);
-    for (std::size_t i = 0; i < original.heads.size(); ++i) {
-      EXPECT_EQ(again.heads[i].evicted_at, original.heads[i].evicted_at);
-    }
+    std::ofstream(path) << test::json_of(original);
+    test::expect_same_sets(run(trace(window), "external(\"" + path + "\")", 6), original, path);
   }
-  EXPECT_FALSE(nlohmann::json::parse(json(run(trace(0), "tova", 6))).contains("window"));
+  EXPECT_FALSE(nlohmann::json::parse(test::json_of(run(trace(0), "tova", 6))).contains("window"));
   // Sets of a model without a window hold what has left by then.
   const std::string path = (folder_ / "all.json").string();
-  std::ofstream(path) << json(run(trace(0), "full", 6));
+  std::ofstream(path) << test::json_of(run(trace(0), "full", 6));
   EXPECT_THAT(test::error_of<FileError>([&] { run(trace(23), "external(\"" + path + "\")", 6); }),
               HasSubstr("has left the model's sliding window"));
 }
@@ -277,35 +230,13 @@ TEST_F(WindowTest, DriftRefusesWhatIsOfAnotherWindowOrUndefined) {
               HasSubstr("sees a window of 20 tokens"));
 }
 
-/// The window of a trace, written over the file's own.
-class Attribute {
- public:
-  explicit Attribute(const std::filesystem::path& path)
-      : file_(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)),
-        model_(H5Gopen2(file_, "/model", H5P_DEFAULT)) {
-    H5Adelete(model_, "sliding_window");
-  }
-  ~Attribute() {
-    H5Gclose(model_);
-    H5Fclose(file_);
-  }
-  void write(hid_t type, const void* value) const {
-    const hid_t space = H5Screate(H5S_SCALAR);
-    const hid_t attribute =
-        H5Acreate2(model_, "sliding_window", type, space, H5P_DEFAULT, H5P_DEFAULT);
-    EXPECT_GE(H5Awrite(attribute, type, value), 0);
-    H5Aclose(attribute);
-    H5Sclose(space);
-  }
-
- private:
-  hid_t file_, model_;
-};
-
 TEST_F(WindowTest, HostileAttributesAreRefusedOrMeanWhatTheySay) {
-  const auto opened = [&](auto change) -> std::string {
+  const auto opened = [&](const auto& change) -> std::string {
     test::write_synthetic_trace(folder_ / "h.h5", options(20));
-    change(Attribute(folder_ / "h.h5"));
+    {
+      test::EditedTrace edit(folder_ / "h.h5");
+      change(edit);
+    }
     try {
       return std::to_string(Trace(folder_ / "h.h5").window(0));
     } catch (const FileError& error) {
@@ -313,7 +244,7 @@ TEST_F(WindowTest, HostileAttributesAreRefusedOrMeanWhatTheySay) {
     }
   };
   const auto number = [&](std::int64_t value) {
-    return opened([&](const Attribute& a) { a.write(H5T_NATIVE_INT64, &value); });
+    return opened([&](auto& e) { e.integer("/model", "sliding_window", value); });
   };
   EXPECT_THAT(number(-1), HasSubstr("'sliding_window'"));
   EXPECT_THAT(number(std::int64_t{1} << 40), HasSubstr("'sliding_window'"));
@@ -322,11 +253,9 @@ TEST_F(WindowTest, HostileAttributesAreRefusedOrMeanWhatTheySay) {
   EXPECT_EQ(number(1), "1");
   EXPECT_EQ(number(kTokens - 1), std::to_string(kTokens - 1));
   EXPECT_EQ(number(1000000), "0");
-  EXPECT_EQ(opened([](const Attribute&) {}), "0");  // a trace need not say
-  EXPECT_THAT(opened([](const Attribute& a) {
-                const double half = 2.5;
-                a.write(H5T_NATIVE_DOUBLE, &half);
-              }),
+  EXPECT_EQ(opened([](auto& e) { e.remove_attribute("/model", "sliding_window"); }), "0")
+      << "a trace need not say";
+  EXPECT_THAT(opened([](auto& e) { e.real("/model", "sliding_window", 2.5); }),
               HasSubstr("'sliding_window'"));
 }
 

@@ -3,25 +3,14 @@
 // inputs, KVLOUPE_ANY_INPUT_SEED another order, and KVLOUPE_ANY_INPUT_TRACE=FILE a trace of a real
 // model among the files.
 
-#include <fmt/format.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <deque>
 #include <exception>
-#include <filesystem>
-#include <functional>
-#include <random>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "app/figure/figures/figure_catalog.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/window_test.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -179,24 +168,24 @@ class AnyInput : public WindowTest, public testing::WithParamInterface<int> {
     frame();
   }
   void type() {
-    static constexpr const char* kTexts[] = {"12",
-                                             "h2o+recent(20%)",
-                                             "(",
-                                             "t",
-                                             "e",
-                                             "1:40",
-                                             "50%",
-                                             "[[[",
-                                             ",,",
-                                             "é",
-                                             "2.1",
-                                             "keydiff",
-                                             "0",
-                                             "-1",
-                                             "9999999999",
-                                             "layer",
-                                             "snapkv(pool=max)"};
-    const char* text = kTexts[below(std::size(kTexts))];
+    static const std::vector<const char*> kTexts{"12",
+                                                 "h2o+recent(20%)",
+                                                 "(",
+                                                 "t",
+                                                 "e",
+                                                 "1:40",
+                                                 "50%",
+                                                 "[[[",
+                                                 ",,",
+                                                 "é",
+                                                 "2.1",
+                                                 "keydiff",
+                                                 "0",
+                                                 "-1",
+                                                 "9999999999",
+                                                 "layer",
+                                                 "snapkv(pool=max)"};
+    const char* text = kTexts[below(kTexts.size())];
     said_ = std::string("type ") + text;
     ImGui::GetIO().AddInputCharactersUTF8(text);
     frame();

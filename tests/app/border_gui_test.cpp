@@ -2,11 +2,8 @@
 
 #include <imgui_internal.h>
 
-#include <cmath>
-#include <filesystem>
-#include <string>
-
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

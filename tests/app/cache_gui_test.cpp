@@ -1,25 +1,14 @@
 // The sheet of the cache folder, by mouse and keys.
 
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-
 #include "analysis/trace/kept_files.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-
 struct CacheSheetTest : WindowTest {
   void prepare() override {
-    const char* config = std::getenv("XDG_CONFIG_HOME");
-    before_ = config ? config : "";
-    setenv("XDG_CONFIG_HOME", (folder_ / "config").c_str(), 1);
     fs::create_directories(cache() / "cases");
     write_synthetic_trace(open(), {.predictions = false});
     write_synthetic_trace(other(), {.predictions = false});
@@ -30,16 +19,12 @@ struct CacheSheetTest : WindowTest {
     driver_->key(GLFW_KEY_K, true, true).settle();
     ASSERT_TRUE(sheet().is_open());
   }
-  void TearDown() override {
-    WindowTest::TearDown();
-    before_.empty() ? unsetenv("XDG_CONFIG_HOME") : setenv("XDG_CONFIG_HOME", before_.c_str(), 1);
-  }
   window::CacheSheet& sheet() { return w().sheets.cache; }
   fs::path cache() const { return folder_ / "cache"; }
   fs::path open() const { return cache() / "demo-needle-0123abcd.h5"; }
   fs::path other() const { return cache() / "cases/results-3-full-0123456789abcdef.h5"; }
 
-  std::string before_;
+  EnvironmentVariable config_{"XDG_CONFIG_HOME", (folder_ / "config").string()};
 };
 
 TEST_F(CacheSheetTest, ListsFilesWithTheirModelAndRemovesOne) {

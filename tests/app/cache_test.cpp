@@ -1,44 +1,21 @@
 // kvloupe cache, as a person calls it.
 
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
-
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/trace.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::StartsWith;
-
 struct CliCache : testing::Test {
   void SetUp() override {
-    for (const char* name : kVariables) {
-      const char* value = std::getenv(name);
-      before_.emplace_back(value ? value : "");
-      setenv(name, (folder_ / name).c_str(), 1);
-    }
     root_ = cache_folder();
     fs::create_directories(root_ / "cases");
     test::write_synthetic_trace(root_ / kTrace, {.predictions = false});
     test::write_synthetic_trace(root_ / kCase, {.predictions = false});
     std::ofstream(root_ / "notes.txt") << "mine";
-  }
-  void TearDown() override {
-    for (std::size_t i = 0; i < std::size(kVariables); ++i) {
-      before_[i].empty() ? unsetenv(kVariables[i]) : setenv(kVariables[i], before_[i].c_str(), 1);
-    }
   }
   int cache(const std::vector<std::string>& more) {
     const test::Called called = test::call({"cache"}, more);
@@ -46,12 +23,12 @@ struct CliCache : testing::Test {
     error_ = called.error;
     return called.code;
   }
-  static constexpr const char* kVariables[] = {"XDG_CACHE_HOME", "XDG_CONFIG_HOME"};
   static constexpr const char* kTrace = "demo-needle-0123abcd.h5";
   static constexpr const char* kCase = "cases/results-3-full-0123456789abcdef.h5";
   test::TemporaryFolder folder_;
   fs::path root_;
-  std::vector<std::string> before_;
+  test::EnvironmentVariable cache_{"XDG_CACHE_HOME", (folder_ / "XDG_CACHE_HOME").string()};
+  test::EnvironmentVariable config_{"XDG_CONFIG_HOME", (folder_ / "XDG_CONFIG_HOME").string()};
   std::string out_, error_;
 };
 
@@ -95,12 +72,10 @@ TEST_F(CliCache, KeepsALimit) {
 }
 
 TEST_F(CliCache, SaysThatThereIsNoFolder) {
-  unsetenv("XDG_CACHE_HOME");
-  const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "";
-  unsetenv("HOME");
+  cache_.set({});
+  const test::EnvironmentVariable home("HOME");
   EXPECT_NE(cache({}), 0);
   EXPECT_THAT(error_, HasSubstr("set XDG_CACHE_HOME"));
-  if (!home.empty()) setenv("HOME", home.c_str(), 1);
 }
 
 }  // namespace

@@ -1,21 +1,10 @@
 #include "app/job/capture_job.h"
-
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
-
 #include "app/job/eval_case_job.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::window {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 struct CaptureJob : testing::Test {
   void SetUp() override {

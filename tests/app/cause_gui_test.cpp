@@ -1,25 +1,15 @@
 // From a red cell of the needle grid to the eviction behind it in three clicks, with the real
 // model.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "analysis/child_process.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/follow_json.h"
 #include "app/window/state/jobs.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 struct Cause : WindowTest {
   void prepare() override {

@@ -1,6 +1,7 @@
 #pragma once
 // The command line kvloupe, run in this process.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,6 +34,15 @@ inline Called call(std::vector<std::string> words, const char* commit = "unknown
 inline Called call(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return call(std::move(words));
+}
+
+/// Ends with this exit code and prints one error alone, which says this.
+inline void expect_refused(const std::vector<std::string>& words, int code,
+                           const std::string& says) {
+  const Called called = call(words);
+  EXPECT_EQ(called.code, code) << says;
+  EXPECT_EQ(called.out, "") << says;
+  EXPECT_THAT(called.error, testing::HasSubstr(says));
 }
 
 }  // namespace kvloupe::test

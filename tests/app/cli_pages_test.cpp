@@ -1,30 +1,14 @@
 // The manual page and the completion that the package installs: as complete as --help, and tried in
 // the shells themselves.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <regex>
-#include <set>
-#include <sstream>
-
 #include "analysis/blas.h"
 #include "analysis/command_pages.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "version.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 std::string output_of(std::vector<std::string> arguments) {
   const test::Called called = test::call(std::move(arguments), "abc123");

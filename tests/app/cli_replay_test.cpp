@@ -1,40 +1,23 @@
 // kvloupe policies and kvloupe replay, as a person calls them.
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "tests/app/cli_call.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
 using test::call;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
-struct CliReplay : testing::Test {
-  static void SetUpTestSuite() {
-    folder_ = new test::TemporaryFolder;
-    test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
+struct CliReplay : testing::Test, test::MadeTrace {
+  CliReplay()
+      : MadeTrace(test::SyntheticTraceOptions{}) {}  // 2 layers, 2 heads, T = 96 + 8, B = 32
+  test::Called replay(const std::vector<std::string>& more) const {
+    return call({"replay", path("trace.h5")}, more);
   }
-  static void TearDownTestSuite() { delete folder_; }
-  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
-  static test::Called replay(std::vector<std::string> more) {
-    std::vector<std::string> arguments = {"replay", path("trace.h5")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return call(arguments);
-  }
-  static inline test::TemporaryFolder* folder_ = nullptr;
 };
 
 TEST_F(CliReplay, PoliciesListsTheCatalogue) {
@@ -157,47 +140,41 @@ TEST_F(CliReplay, ExplainsWhyATokenStaysOrLeaves) {
   ASSERT_EQ(document["heads"][0]["steps"].size(), 1U);
   EXPECT_EQ(document["heads"][0]["steps"][0]["fate"], "sink");
   EXPECT_TRUE(document["heads"][0]["left"].is_null());
-  const test::Called wrong = replay({"--policy", "sink", "--budget", "10", "--explain", "104"});
-  EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.error, HasSubstr("token 104: the trace has tokens 0 to 103"));
+  test::expect_refused(
+      {"replay", path("trace.h5"), "--policy", "sink", "--budget", "10", "--explain", "104"}, 2,
+      "token 104: the trace has tokens 0 to 103");
 }
 
 TEST_F(CliReplay, WhatIsWrongWithTheCommandLineExitsTwo) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--policy", "keydif", "--budget", "9"}, "'keydif' at column 1"},
-      {{"--policy", "keydiff", "--budget", "0"}, "budget '0'"},
-      {{"--policy", "keydiff", "--budget", "x%"}, "budget 'x%'"},
-      {{"--policy", "keydiff", "--budget", "9", "--layers", "2"}, "layer 2"},
-      {{"--policy", "keydiff", "--budget", "9", "--layers", "1-"}, "layer ''"},
-      {{"--policy", "keydiff", "--budget", "9", "--heads", "0,5"}, "head 5"},
-      {{"--policy", "keydiff", "--budget", "9", "--heads", "1-0"}, "backwards"},
-      {{"--policy", "keydiff", "--budget", "9", "--steps", "some"}, "--steps"},
-      {{"--policy", "keydiff", "--budget", "9", "--block", "0"}, "--block"},
-      {{"--policy", "keydiff"}, "--budget"},
+  const auto refused = [&](std::vector<std::string> words, const char* says) {
+    words.insert(words.begin(), {"replay", path("trace.h5"), "--policy"});
+    test::expect_refused(words, 2, says);
   };
-  for (const auto& [arguments, message] : cases) {
-    const test::Called outcome = replay(arguments);
-    EXPECT_EQ(outcome.code, 2) << message;
-    EXPECT_THAT(outcome.error, HasSubstr(message));
-    EXPECT_EQ(outcome.out, "");
-  }
+  refused({"keydif", "--budget", "9"}, "'keydif' at column 1");
+  refused({"keydiff", "--budget", "0"}, "budget '0'");
+  refused({"keydiff", "--budget", "x%"}, "budget 'x%'");
+  refused({"keydiff", "--budget", "9", "--layers", "2"}, "layer 2");
+  refused({"keydiff", "--budget", "9", "--layers", "1-"}, "layer ''");
+  refused({"keydiff", "--budget", "9", "--heads", "0,5"}, "head 5");
+  refused({"keydiff", "--budget", "9", "--heads", "1-0"}, "backwards");
+  refused({"keydiff", "--budget", "9", "--steps", "some"}, "--steps");
+  refused({"keydiff", "--budget", "9", "--block", "0"}, "--block");
+  refused({"keydiff"}, "--budget");
 }
 
 TEST_F(CliReplay, WhatIsWrongWithAFileExitsOneAndLeavesNothing) {
-  const test::Called missing =
-      call({"replay", path("none.h5"), "--policy", "h2o", "--budget", "9"});
-  EXPECT_EQ(missing.code, 1);
-  EXPECT_THAT(missing.error, HasSubstr("none.h5"));
-  const test::Called folder =
-      replay({"--policy", "h2o", "--budget", "9", "--json", path("no/such/out.json")});
-  EXPECT_EQ(folder.code, 1);
-  EXPECT_THAT(folder.error, HasSubstr("no/such/out.json"));
-  const test::Called external = replay({"--policy", "external(\"" + path("none.json") + "\")",
-                                        "--budget", "9", "--json", path("o.json")});
-  EXPECT_EQ(external.code, 1);
-  EXPECT_THAT(external.error, HasSubstr("none.json"));
+  const auto refused = [&](const char* trace, const std::string& policy, const std::string& json) {
+    test::expect_refused(
+        {"replay", path(trace), "--policy", policy, "--budget", "9", "--json", path(json)}, 1,
+        trace == std::string("none.h5") ? trace
+        : policy == "h2o"               ? json
+                                        : "none.json");
+  };
+  refused("none.h5", "h2o", "o.json");
+  refused("trace.h5", "h2o", "no/such/out.json");
+  refused("trace.h5", "external(\"" + path("none.json") + "\")", "o.json");
   EXPECT_FALSE(std::filesystem::exists(path("o.json")));
-  for (const auto& entry : std::filesystem::directory_iterator(folder_->path())) {
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
     EXPECT_NE(entry.path().extension(), ".tmp");
   }
 }

@@ -1,42 +1,23 @@
 // kvloupe sweep, as a person calls it.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
-
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/sweep.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/made_replays.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::HasSubstr;
-
-struct CliSweep : testing::Test {
-  static void SetUpTestSuite() {
-    folder_ = new test::TemporaryFolder;
-    test::write_synthetic_trace(*folder_ / "trace.h5");  // 2 layers, 2 heads, T = 96 + 8, B = 32
-  }
-  static void TearDownTestSuite() { delete folder_; }
-  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
-  static test::Called sweep(const std::string& output, const std::vector<std::string>& more) {
+struct CliSweep : testing::Test, test::MadeTrace {
+  CliSweep() : MadeTrace(test::SyntheticTraceOptions{}) {}  // 2 layers, 2 heads, T = 96 + 8, B = 32
+  test::Called sweep(const std::string& output, const std::vector<std::string>& more) const {
     return test::call({"sweep", path("trace.h5"), "-o", path(output)}, more);
   }
-  static std::size_t lines(const std::string& name) {
-    std::ifstream in(path(name));
-    std::size_t count = 0;
-    for (std::string line; std::getline(in, line);) ++count;
-    return count;
+  std::size_t lines(const std::string& name) const {
+    const std::string text = test::file_text(path(name));
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   }
-  static inline test::TemporaryFolder* folder_ = nullptr;
 };
 
 TEST_F(CliSweep, WritesARowPerHeadAndGoesOnWhereItStopped) {
@@ -56,7 +37,7 @@ TEST_F(CliSweep, WritesARowPerHeadAndGoesOnWhereItStopped) {
 }
 
 TEST_F(CliSweep, MeasuresTheAnswersQueriesUnlessToldOtherwise) {
-  const auto known = [](const std::string& name, const std::string& measure) {
+  const auto known = [&](const std::string& name, const std::string& measure) {
     const SweepTable table = SweepTable::load(path(name));
     const auto column = &require_measure(measure) - all_measures().data();
     EXPECT_EQ(table.rows().size(), 4U);

@@ -1,25 +1,14 @@
 // The messages of the window's command line without a display: a named file's problem comes first.
 
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
-
 struct WithoutDisplay : testing::Test {
   void SetUp() override {
-    unsetenv("DISPLAY");
-    unsetenv("WAYLAND_DISPLAY");
     test::write_synthetic_trace(folder_.path() / "good.h5");
     std::ofstream(folder_.path() / "truncated.h5") << "\x89HDF";
     std::ofstream(folder_.path() / "moved.json")
@@ -27,16 +16,13 @@ struct WithoutDisplay : testing::Test {
   }
   std::string path(const char* name) const { return (folder_.path() / name).string(); }
   int call(std::vector<std::string> words) {
-    words.insert(words.begin(), "kvloupe");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    testing::internal::CaptureStderr();
-    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-    error_ = testing::internal::GetCapturedStderr();
-    return code;
+    const test::Called called = test::call(std::move(words));
+    error_ = called.error;
+    return called.code;
   }
   test::TemporaryFolder folder_;
   std::string error_;
+  test::EnvironmentVariable x11_{"DISPLAY"}, wayland_{"WAYLAND_DISPLAY"};
 };
 
 TEST_F(WithoutDisplay, ANamedFilesProblemComesFirst) {
@@ -68,14 +54,11 @@ TEST_F(WithoutDisplay, NoFileIsDroppedWithoutAWord) {
 
 TEST_F(WithoutDisplay, TheDemoNamesTheFolderThatCannotKeepIt) {
   std::ofstream(folder_.path() / "file") << "no folder";
-  const char* before = std::getenv("XDG_CACHE_HOME");
-  const std::string kept = before ? before : "";
-  setenv("XDG_CACHE_HOME", path("file").c_str(), 1);
+  const test::EnvironmentVariable cache("XDG_CACHE_HOME", path("file"));
   EXPECT_EQ(call({"demo"}), 1);
   EXPECT_THAT(error_, HasSubstr(path("file") + "/kvloupe"));
   EXPECT_THAT(error_, HasSubstr("XDG_CACHE_HOME"));
   EXPECT_EQ(call({"demo", "--size", "12"}), 2) << "the command line comes before the work";
-  before ? setenv("XDG_CACHE_HOME", kept.c_str(), 1) : unsetenv("XDG_CACHE_HOME");
 }
 
 }  // namespace

@@ -1,14 +1,7 @@
 // Ctrl R: the model that made the open trace is found, looked at and run again with a policy in its
 // cache, without a word being typed.
 
-#include <gmock/gmock.h>
 #include <imgui_internal.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <thread>
 
 #include "analysis/child_process.h"
 #include "analysis/trace/model_files.h"
@@ -16,12 +9,10 @@
 #include "app/window/state/jobs.h"
 #include "tests/app/window_test.h"
 #include "tests/support/model_attribute.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 struct ClosedLoopSheet : WindowTest {
   window::CapturePanel& sheet() { return driver_->workspace.sheets.capture_panel; }

@@ -1,21 +1,15 @@
 // The line the export sheet copies makes the same file.
 
 #include "app/request/command_line.h"
-
-#include <gmock/gmock.h>
-
 #include "app/cli/commands.h"
 #include "app/request/figure_service.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/shell_words.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::window {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 /// The line for what a tile asks for.
 std::string command_of(const WorkspaceState& state, const TileState& tile,

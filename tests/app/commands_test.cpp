@@ -1,16 +1,9 @@
 #include "app/window/widgets/commands.h"
-
-#include <gmock/gmock.h>
-
-#include <memory>
-#include <set>
-#include <string>
-
 #include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/state_range.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::window {
 namespace {

@@ -3,6 +3,7 @@
 #include "analysis/trace/trace.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

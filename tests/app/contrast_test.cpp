@@ -1,16 +1,11 @@
 // The window's texts read on what they stand on: WCAG 2 contrast of every pair of text and ground,
 // in every theme. The pairs of figures are in figure_catalog_test.cpp.
 
-#include <gtest/gtest.h>
 #include <imgui.h>
-
-#include <cmath>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "app/scene/colour_map.h"
 #include "app/window/widgets/window_colours.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::window {
 namespace {

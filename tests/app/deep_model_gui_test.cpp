@@ -1,15 +1,10 @@
 // The window with a trace of a real model's size: thirty layers, two thousand tokens, on the
 // screens that people have.
 
-#include <gtest/gtest.h>
 #include <imgui.h>
 #include <imgui_internal.h>
 
-#include <algorithm>
-#include <memory>
 #include <ostream>
-#include <string>
-#include <vector>
 
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
@@ -17,7 +12,7 @@
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/long_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

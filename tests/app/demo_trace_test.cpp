@@ -1,31 +1,12 @@
 #include "app/demo/demo_trace.h"
-
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <set>
-#include <string>
-#include <thread>
-
-#include "analysis/error.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace.h"
 #include "tests/app/fake_demo.h"
-#include "tests/support/error_of.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::demo {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::Not;
-using testing::SizeIs;
-using testing::StartsWith;
 
 struct DemoTrace : testing::Test {
   fs::path make(const DemoRun& run = {}) {
@@ -212,27 +193,16 @@ TEST_F(DemoTrace, IsKeptInTheUsersCacheFolder) {
     places.cache.clear();
     return demo_trace_path({}, places).parent_path();
   };
-  const auto value = [](const char* name) {
-    const char* text = std::getenv(name);
-    return text ? std::optional<std::string>(text) : std::nullopt;
-  };
-  const auto set = [](const char* name, const std::optional<std::string>& text) {
-    text ? setenv(name, text->c_str(), 1) : unsetenv(name);
-  };
-  const auto home_before = value("HOME");
-  const auto cache_before = value("XDG_CACHE_HOME");
-  const std::string home = demo_.path("home").string();
-  setenv("HOME", home.c_str(), 1);
-  setenv("XDG_CACHE_HOME", (home + "/elsewhere").c_str(), 1);
-  EXPECT_EQ(cache_of(), home + "/elsewhere/kvloupe");
-  setenv("XDG_CACHE_HOME", "not/absolute", 1);
-  EXPECT_EQ(cache_of(), home + "/.cache/kvloupe");
-  unsetenv("XDG_CACHE_HOME");
-  EXPECT_EQ(cache_of(), home + "/.cache/kvloupe");
-  unsetenv("HOME");
+  const std::string folder = demo_.path("home").string();
+  const test::EnvironmentVariable home("HOME", folder),
+      cache("XDG_CACHE_HOME", folder + "/elsewhere");
+  EXPECT_EQ(cache_of(), folder + "/elsewhere/kvloupe");
+  cache.set("not/absolute");
+  EXPECT_EQ(cache_of(), folder + "/.cache/kvloupe");
+  cache.set({});
+  EXPECT_EQ(cache_of(), folder + "/.cache/kvloupe");
+  home.set({});
   EXPECT_THROW(cache_of(), WorkError);
-  set("HOME", home_before);
-  set("XDG_CACHE_HOME", cache_before);
 }
 
 }  // namespace

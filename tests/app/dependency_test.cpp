@@ -3,20 +3,7 @@
 // `arrows`, cmake/folders.cmake); includes are read here because headers alone leave nothing to
 // link.
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <regex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace {
 
@@ -29,33 +16,31 @@ struct Library {
   const char* header;  // regular expression, from the beginning
   const char* name;
 };
-constexpr std::array kLibraries = {
-    Library{"Eigen/", "Eigen"},
-    Library{"hdf5", "HDF5"},
-    Library{"nlohmann/", "JSON"},
-    Library{"fmt/", "fmt"},
-    Library{"tbb/", "oneTBB"},
-    Library{"openssl/", "OpenSSL"},
-    Library{"zlib[.]h", "zlib"},
-    Library{"cblas", "OpenBLAS"},
-    Library{"sqlite3", "SQLite"},
-    Library{"mpi[.]h", "MPI"},
-    Library{"muParser", "muParser"},
-    Library{"imgui|backends/imgui", "Dear ImGui"},
-    Library{"GLFW/", "GLFW"},
-    Library{"GL/", "OpenGL"},
-    Library{"cairo", "Cairo"},
-    Library{"fontconfig/", "Fontconfig"},
-    Library{"ft2build|freetype", "FreeType"},
-    Library{"hb[.-]|harfbuzz/", "HarfBuzz"},
-    Library{"fribidi", "FriBidi"},
-    Library{"png[.]h", "libpng"},
-    Library{"CLI/", "CLI11"},
-    Library{"spdlog/", "spdlog"},
-    Library{"ATen/|c10/|torch/", "libtorch"},
-    Library{"pcre2", "PCRE2"},
-    Library{"utf8proc", "utf8proc"},
-};
+constexpr Library kLibraries[] = {{"Eigen/", "Eigen"},
+                                  {"hdf5", "HDF5"},
+                                  {"nlohmann/", "JSON"},
+                                  {"fmt/", "fmt"},
+                                  {"tbb/", "oneTBB"},
+                                  {"openssl/", "OpenSSL"},
+                                  {"zlib[.]h", "zlib"},
+                                  {"cblas", "OpenBLAS"},
+                                  {"sqlite3", "SQLite"},
+                                  {"mpi[.]h", "MPI"},
+                                  {"muParser", "muParser"},
+                                  {"imgui|backends/imgui", "Dear ImGui"},
+                                  {"GLFW/", "GLFW"},
+                                  {"GL/", "OpenGL"},
+                                  {"cairo", "Cairo"},
+                                  {"fontconfig/", "Fontconfig"},
+                                  {"ft2build|freetype", "FreeType"},
+                                  {"hb[.-]|harfbuzz/", "HarfBuzz"},
+                                  {"fribidi", "FriBidi"},
+                                  {"png[.]h", "libpng"},
+                                  {"CLI/", "CLI11"},
+                                  {"spdlog/", "spdlog"},
+                                  {"ATen/|c10/|torch/", "libtorch"},
+                                  {"pcre2", "PCRE2"},
+                                  {"utf8proc", "utf8proc"}};
 
 /// The includes of the source files.
 struct Includes {

@@ -1,15 +1,8 @@
 // Pictures while a budget is dragged: how many come, in which order, and how old they are. Prints
 // its numbers.
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

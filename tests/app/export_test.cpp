@@ -1,18 +1,11 @@
 // kvloupe export and gallery as a person calls them: files, exit codes, one clear line.
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-
 #include "tests/app/cli_call.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using ::testing::HasSubstr;
-namespace fs = std::filesystem;
 
 struct ExportTest : ::testing::Test {
   void SetUp() override { test::write_synthetic_trace(folder / "t.h5"); }

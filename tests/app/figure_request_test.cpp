@@ -3,13 +3,9 @@
 
 #include "app/request/figure_request.h"
 
-#include <gmock/gmock.h>
-
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <unordered_set>
 
-#include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "app/cli/figure_options.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -19,12 +15,10 @@
 #include "tests/app/shell_words.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::request {
 namespace {
-
-using ::testing::HasSubstr;
 
 /// The settings that the command line's parser reads from a line of command_line().
 FigureSettings parsed(const std::string& line) {

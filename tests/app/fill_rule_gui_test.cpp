@@ -1,11 +1,7 @@
 // The screen, Cairo and a browser's SVG fill a path alike.
 
-#include <gtest/gtest.h>
 #include <imgui.h>
 #include <png.h>
-
-#include <cstdlib>
-#include <fstream>
 
 #include "app/scene/cairo_backend.h"
 #include "app/scene/imgui_backend.h"
@@ -14,7 +10,7 @@
 #include "tests/app/chromium.h"
 #include "tests/app/virtual_display.h"
 #include "tests/figure/filled_paths.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

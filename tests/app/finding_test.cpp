@@ -1,14 +1,9 @@
 #include "app/session/finding.h"
-
-#include <gmock/gmock.h>
-
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::window {
 namespace {
-
-using ::testing::HasSubstr;
 
 struct FindingTest : testing::Test {
   void SetUp() override {

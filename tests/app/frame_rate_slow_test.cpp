@@ -1,19 +1,12 @@
 // The cost of a dragged budget at 4096 tokens: the window's own work per frame, and how soon the
 // picture follows. Prints its numbers; docs/performance.md quotes them.
 
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <functional>
-#include <vector>
 
 #include "app/session/view_catalog.h"
 #include "tests/app/window_test.h"
 #include "tests/support/peak_memory.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,14 +1,7 @@
 // How long a change of an axis of head-scatter takes: from a results file with a million values of
 // heads to the drawn figure.
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
 #include <ctime>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/measure/measure_catalog.h"
@@ -18,8 +11,7 @@
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
-#include "tests/support/cells.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {

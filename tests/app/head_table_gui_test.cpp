@@ -1,14 +1,9 @@
 // The table of heads, by mouse and keys.
 
-#include <algorithm>
-#include <cmath>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "app/figure/figures/overview_measures.h"
 #include "tests/app/window_test.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

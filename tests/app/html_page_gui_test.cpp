@@ -1,9 +1,6 @@
 // Web pages in a browser, headless Chromium, moved by pointer and keys: what they say, what they
 // mark, the slider, the themes, print. Skipped where Debian's package chromium is not installed.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
 #include "analysis/output_file.h"
 #include "app/export/page.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -11,15 +8,10 @@
 #include "tests/app/chromium.h"
 #include "tests/figure/made_page.h"
 #include "tests/support/synthetic_trace.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure::html {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 struct HtmlInBrowserTest : ::testing::Test {
   void SetUp() override {

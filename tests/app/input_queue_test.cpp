@@ -1,21 +1,15 @@
 // The keys that a frame may see if keys come faster than frames.
 
 #include "app/window/shell/input_queue.h"
-
-#include <gmock/gmock.h>
+#include "tests/support/test.h"
 
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
-#include <fmt/format.h>
-
 #include <cctype>
-#include <string>
 
 namespace kvloupe::window {
 namespace {
-
-using testing::ElementsAre;
 
 struct InputQueueTest : testing::Test {
   void tap(int key, int modifiers = 0) {

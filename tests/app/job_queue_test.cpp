@@ -1,16 +1,9 @@
 #include "app/job/job_queue.h"
 
-#include <gmock/gmock.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
 #include <future>
-#include <stdexcept>
-#include <thread>
 
 #include "app/job/computed.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::job {
 namespace {

@@ -1,16 +1,10 @@
 // The window without a mouse: the arrows reach every control that the pointer finds.
 
-#include <gmock/gmock.h>
 #include <imgui_internal.h>
-
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <set>
-#include <string>
 
 #include "tests/app/fake_demo.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,22 +1,12 @@
 #include "app/window/state/known_models.h"
-
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "analysis/trace/model_files.h"
 #include "app/window/state/jobs.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::window {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 const std::string kOne = "v1:" + std::string(64, '1');
 const std::string kTwo = "v1:" + std::string(64, '2');

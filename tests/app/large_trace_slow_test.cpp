@@ -1,17 +1,10 @@
 // A trace of 32 layers of Llama-3-8B's shape at 32 768 tokens in the window: what it shows, and
 // its memory. Prints its numbers; docs/performance.md has those of the benchmark.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <cstdio>
-#include <string>
-#include <vector>
-
 #include "tests/app/window_test.h"
 #include "tests/support/long_trace.h"
 #include "tests/support/peak_memory.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,23 +1,15 @@
 // Every lesson that comes with the program, on the demo model's own trace: nothing is wrong with
 // it, every number is known, every condition can be computed.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/trace/segments.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/page_view.h"
 #include "app/scene/text_metrics.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::lesson {
 namespace {
-
-using ::testing::IsEmpty;
-namespace fs = std::filesystem;
 
 /// The lesson's own traces, captured as `kvloupe lesson` does, but into this folder.
 LessonTraces capture(const Lesson& lesson, const fs::path& folder) {

@@ -1,25 +1,12 @@
 // Lessons in the window, driven by mouse and keys.
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <string>
-#include <tuple>
-
 #include "app/lesson/text.h"
 #include "tests/app/fake_demo.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::SizeIs;
 
 constexpr const char* kFirst = R"(# What a cache holds
 closed: h2o 24

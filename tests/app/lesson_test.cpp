@@ -1,28 +1,14 @@
 // Lessons without a window: what is read, what is refused, what pages become.
 
 #include "app/lesson/lesson.h"
-
-#include <gmock/gmock.h>
-
-#include <fstream>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/spec.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/page_view.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::lesson {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
-namespace fs = std::filesystem;
 
 const fs::path kExample = fs::path(KVLOUPE_SOURCE_DIR) / "tests/app/lessons/example.md";
 

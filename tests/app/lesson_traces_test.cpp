@@ -1,32 +1,17 @@
 // The lessons that come with the program, on traces of other shapes than the demo's: every page
 // opens and its figures are made, or the lesson says in one line what it needs.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
 #include "app/lesson/web_page.h"
 #include "tests/support/kinds_trace.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::lesson {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 using testing::UnorderedElementsAre;
 
 const fs::path kLessons = fs::path(KVLOUPE_SOURCE_DIR) / "assets/lessons";

@@ -1,31 +1,19 @@
 // Every value a lesson's numbers are made of, beside a second path to it.
 
-#include "app/lesson/values.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <set>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "app/lesson/answer.h"
 #include "app/lesson/page_view.h"
+#include "app/lesson/values.h"
 #include "app/session/view_catalog.h"
 #include "tests/naive/naive_replay.h"
-#include "tests/support/cells.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::lesson {
 namespace {
 
 using ::testing::AnyOf;
-using ::testing::HasSubstr;
-namespace fs = std::filesystem;
 
 struct LessonValues : ::testing::Test {
   void SetUp() override {

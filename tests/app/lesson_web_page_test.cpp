@@ -1,34 +1,19 @@
 // A lesson as a web page: its texts, figures, sliders, and what could not be shown.
 
-#include "app/lesson/web_page.h"
-
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-#include <fstream>
-
-#include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/job/assets.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/set_text.h"
+#include "app/lesson/web_page.h"
 #include "tests/app/cli_call.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::lesson {
 namespace {
-
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::SizeIs;
-namespace fs = std::filesystem;
 
 constexpr const char* kLesson = R"(# Heads & tails
 

@@ -1,27 +1,13 @@
 // The lessons that come with the program, on the demo model: every page opens, and every task can
 // be done with the window's controls.
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <regex>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "app/lesson/lesson.h"
 #include "app/lesson/text.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 /// Policies to type for conditions that do not name one: by lesson and page.
 const std::map<std::pair<std::string, std::string>, std::string>& policies_to_type() {

@@ -1,16 +1,9 @@
 // The texts of the menus, the palette and the sheet of keys, line by line.
 
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <sstream>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "app/window/sheets/command_palette.h"
 #include "tests/app/fake_demo.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,15 +1,6 @@
 // The numbers of the figures of runs in the model's own cache (drift, evaluations) and of single
 // evictions (CAOTE), read from their CSV, beside plain loops and the naive twins.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <set>
-
-#include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/drift.h"
 #include "analysis/replay/replay.h"
@@ -23,18 +14,13 @@
 #include "tests/naive/naive_logits.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
-#include "tests/support/cells.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Pair;
 using Row = test::CsvRow;

@@ -1,15 +1,7 @@
 // Files are read in the background and taken over between two frames: the trace that a frame began
 // with is the trace it ends with.
 
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <future>
-#include <memory>
-#include <string>
-#include <thread>
 
 #include "app/session/session.h"
 #include "app/window/shell/window.h"
@@ -17,11 +9,10 @@
 #include "tests/app/window_test.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
 
 struct OpenedFiles : WindowTest {
   void prepare() override {

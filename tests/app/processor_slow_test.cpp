@@ -1,8 +1,4 @@
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <string>
+#include "tests/support/test.h"
 
 namespace {
 

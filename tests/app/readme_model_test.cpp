@@ -2,24 +2,10 @@
 // are run by the file that kElsewhere names. Indented ones often need a model or hours: the program
 // must know their words.
 
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <regex>
-#include <string>
-#include <vector>
-
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-namespace fs = std::filesystem;
 
 const fs::path kRoot = KVLOUPE_SOURCE_DIR;
 

@@ -1,30 +1,17 @@
 // The program itself on a display of its own, driven by the X server's mouse and key events as fast
 // as they come (xdotool), and seen by what it saves.
 
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "analysis/child_process.h"
 #include "tests/app/virtual_display.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
 

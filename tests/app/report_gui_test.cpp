@@ -1,22 +1,15 @@
 // The report of the open study, written from the window.
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <string>
-
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
   if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;

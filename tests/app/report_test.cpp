@@ -1,42 +1,20 @@
 // The report of a study: its sentences, what it says of a results file, and how it is set.
 
 #include "app/report/report.h"
-
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "app/plot/ticks.h"
 #include "tests/app/cli_call.h"
 #include "tests/figure/well_formed.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::report {
 namespace {
 
-using testing::AllOf;
 using testing::AnyOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
 
 // --- the sentences
 

@@ -1,16 +1,13 @@
 // Letters that join or stack look on the screen as they do on paper: in figures and in the window's
 // own lines.
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
 #include "app/window/tiles/state_range.h"
 #include "app/window/widgets/shaped_text.h"
 #include "tests/app/window_test.h"
 #include "tests/support/model_attribute.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

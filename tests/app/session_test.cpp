@@ -1,15 +1,7 @@
 #include "app/session/session.h"
-
-#include <gmock/gmock.h>
-
-#include <fstream>
-#include <string>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/spec.h"
 #include "app/session/view_catalog.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::window {
 namespace {

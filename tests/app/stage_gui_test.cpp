@@ -1,17 +1,13 @@
 // The window on small screens: what gives way, what stays in reach, and the presentation (F5).
 
-#include <gmock/gmock.h>
 #include <imgui_internal.h>
-
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "app/session/session.h"
 #include "app/session/view_catalog.h"
 #include "app/window/sheets/command_palette.h"
 #include "app/window/shell/presentation.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

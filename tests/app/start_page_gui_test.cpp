@@ -1,16 +1,12 @@
 // The window without a trace, driven by mouse and keys.
 
-#include <gmock/gmock.h>
-
 #include "analysis/metric/sink.h"
 #include "tests/app/fake_demo.h"
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::SizeIs;
 
 struct StartPage : WindowTest {
   void prepare() override { open_window(); }

@@ -1,16 +1,5 @@
 // The numbers of the figures of a study, and how they refuse what the file does not have.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <map>
-#include <string>
-#include <tuple>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_statistics.h"
@@ -24,16 +13,12 @@
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
 #include "tests/figure/csv_rows.h"
-#include "tests/support/cells.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 struct StudyFigures : testing::Test {
   void SetUp() override { test::write_synthetic_study(path_); }

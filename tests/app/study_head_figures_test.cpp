@@ -1,17 +1,6 @@
 // Heads over the prompts of a study: means and intervals, roles and contexts beside naive ones, and
 // results of an earlier layout.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/metric/head_roles.h"
 #include "analysis/study/database.h"
@@ -26,17 +15,13 @@
 #include "app/scene/text_metrics.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/cells.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::Not;
 using Row = std::map<std::string, std::string>;
 
 MadeFigure head_figure(const fs::path& path, const std::string& name, const Choices& choices = {},

@@ -1,22 +1,13 @@
 // Heads over the prompts of a study in the window: a point marks and selects its head, and a prompt
 // of a head's profile opens its trace.
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <utility>
-
 #include "analysis/study/run_study.h"
 #include "tests/app/window_test.h"
 #include "tests/figure/csv_rows.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 struct StudyHeadsWindow : WindowTest {
   void prepare() override {

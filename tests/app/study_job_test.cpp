@@ -1,29 +1,13 @@
 // A study made in the window: its file, its command, and runs of the program itself.
 
 #include "app/job/study_job.h"
-
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_results.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::job {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 struct StudyJob : testing::Test {
   void SetUp() override {

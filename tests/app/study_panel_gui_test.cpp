@@ -1,12 +1,6 @@
 // The sheet that makes and runs a study, from the key to the results in the window.
 
 #include <GLFW/glfw3.h>
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "analysis/child_process.h"
 #include "app/figure/figures/of_study.h"
@@ -15,12 +9,10 @@
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
   if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;

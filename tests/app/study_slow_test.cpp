@@ -1,24 +1,13 @@
 // A study on several processes: equal results, and a rank that is killed on the way.
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <string>
-#include <thread>
 
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {

@@ -1,12 +1,7 @@
 #include "app/window/tiles/tile_layout.h"
+#include "tests/support/test.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 #include <ostream>
-#include <span>
-#include <vector>
 
 namespace kvloupe::window {
 namespace {

@@ -1,16 +1,10 @@
 // The text in the window: what of it is in sight, what is found in it, and what it says.
 
-#include <gmock/gmock.h>
 #include <imgui_internal.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <string>
-#include <vector>
 
 #include "tests/app/window_test.h"
 #include "tests/support/model_attribute.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,17 +1,7 @@
 // What a commit may hold: a trace or a results file that a command wrote into the checkout by
 // mistake stays in the history for ever.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <regex>
-#include <set>
-#include <string>
-
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "version.h"
 
 namespace {

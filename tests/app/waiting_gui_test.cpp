@@ -1,9 +1,9 @@
 // What the window says while something computes, and how one stops it.
 
 #include <future>
-#include <utility>
 
 #include "tests/app/window_test.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,14 +1,8 @@
 #include "tests/app/window_driver.h"
 
-#include <gtest/gtest.h>
 #include <imgui_internal.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <random>
-#include <set>
-#include <thread>
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 

@@ -1,12 +1,6 @@
 // The window driven for real: the workspace on an OpenGL surface, by mouse and keys.
 
-#include <gmock/gmock.h>
 #include <imgui_internal.h>
-
-#include <algorithm>
-#include <array>
-#include <fstream>
-#include <memory>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
@@ -23,11 +17,11 @@
 #include "tests/app/window_test.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/support/synthetic_evaluation.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
 
-using testing::HasSubstr;
 using window::TileState;
 
 struct Window : WindowTest {

@@ -1,16 +1,5 @@
 // Small parts of the window's state, without a window.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <fstream>
-#include <limits>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/interventions.h"
@@ -23,15 +12,11 @@
 #include "app/window/widgets/search_list.h"
 #include "app/window/widgets/text_search.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::window {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Not;
 using Texts = std::vector<std::string>;
 
 TEST(RecentFiles, KeepTheNewestFirstAndSurvive) {

@@ -1,7 +1,6 @@
 // One layer's replay, states in memory, one thread: the demo model's shape with and without
 // metrics, one head of a large model without, the naive twin beside it, and scrubbing through a
 // finished replay.
-#include <benchmark/benchmark.h>
 #include <cblas.h>
 
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/replay/layer_replay.h"
+#include "tests/bench/each_policy.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
@@ -62,13 +62,9 @@ void replay_demo(benchmark::State& state, const char* spec, bool metrics) {
                                       .block = 128};
   replay_one_layer(state, spec, options, 512, metrics);
 }
-BENCHMARK_CAPTURE(replay_demo, keydiff, "keydiff", false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_demo, tova, "tova", false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_demo, snapkv, "snapkv", false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_demo, h2o, "h2o", false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_demo, snapkv_adakv, "snapkv+adakv", false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_demo, tova_caote, "tova+caote", false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_demo, oracle, "oracle", false)->Unit(benchmark::kMillisecond);
+const bool of_the_demo = for_each_policy(
+    "replay_demo", {"keydiff", "tova", "snapkv", "h2o", "snapkv+adakv", "tova+caote", "oracle"},
+    [](benchmark::State& state, const char* spec) { replay_demo(state, spec, false); });
 BENCHMARK_CAPTURE(replay_demo, keydiff_metrics, "keydiff", true)->Unit(benchmark::kMillisecond);
 
 /// T tokens over one key-value head with four query heads.
@@ -87,33 +83,31 @@ test::SyntheticTraceOptions large_head(int tokens) {
 void replay_large_head(benchmark::State& state, const char* spec) {
   replay_one_layer(state, spec, large_head(8192), 2048, false);
 }
-BENCHMARK_CAPTURE(replay_large_head, keydiff, "keydiff")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, tova, "tova")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, snapkv, "snapkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, h2o, "h2o")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, expected, "expected")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, qfilter, "qfilter")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, lagkv, "lagkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, noncausal, "noncausal(128)")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, leverage, "leverage")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, compactor, "compactor(chunk=128)")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, cur, "cur")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, capkv, "capkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, dropkv, "dropkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, rkv, "rkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, defensive, "defensive")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, vatp, "vatp")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, triattention, "triattention")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, cakescore, "cakescore")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, lavascore, "lavascore")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, snapkv_critical, "snapkv+critical")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, tova_caote, "tova+caote")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, tova_fastcaote, "tova+fastcaote")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head, expr, "expr(\"rank(attn_last) - rank(cos_anchor)\")")
-    ->Unit(benchmark::kMillisecond);
+const bool of_a_large_head = for_each_policy("replay_large_head",
+                                             {"keydiff",
+                                              "tova",
+                                              "snapkv",
+                                              "h2o",
+                                              "expected",
+                                              "qfilter",
+                                              "lagkv",
+                                              "noncausal(128)",
+                                              "leverage",
+                                              "compactor(chunk=128)",
+                                              "cur",
+                                              "capkv",
+                                              "dropkv",
+                                              "rkv",
+                                              "defensive",
+                                              "vatp",
+                                              "triattention",
+                                              "cakescore",
+                                              "lavascore",
+                                              "snapkv+critical",
+                                              "tova+caote",
+                                              "tova+fastcaote",
+                                              "expr(\"rank(attn_last) - rank(cos_anchor)\")"},
+                                             replay_large_head);
 
 /// A second reading of the large head's tokens, as many at a time as `part`, after a request of 16
 /// tokens: any states, for only time is measured.
@@ -176,9 +170,8 @@ void replay_windowed_head(benchmark::State& state, const char* spec) {
   options.sliding_window = 2048;
   replay_one_layer(state, spec, options, 1024, false);
 }
-BENCHMARK_CAPTURE(replay_windowed_head, keydiff, "keydiff")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_windowed_head, tova, "tova")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_windowed_head, h2o, "h2o")->Unit(benchmark::kMillisecond);
+const bool of_a_windowed_head =
+    for_each_policy("replay_windowed_head", {"keydiff", "tova", "h2o"}, replay_windowed_head);
 
 /// How a step grows: /T/N.
 void replay_growth(benchmark::State& state, const char* spec) {

@@ -1,14 +1,17 @@
 // The replays of replay_bench's large head as one would write them with libtorch at hand: the
 // yardstick for the engine. One thread, the same shapes; random states, for only time is measured.
-#include <benchmark/benchmark.h>
 #include <cblas.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <string>
+
+#include "tests/bench/each_policy.h"
 
 namespace kvloupe {
 namespace {
@@ -242,6 +245,47 @@ torch::Tensor triattention(const Head& head) {
   return best;
 }
 
+using Rule = std::function<torch::Tensor(const Head&, const torch::Tensor& queries)>;
+
+/// Scores of the step; of other policies, what the head has received.
+const std::map<std::string, Rule>& rules() {
+  const auto of_states = [](torch::Tensor (*score)(const Head&)) -> Rule {
+    return [score](const Head& head, const torch::Tensor&) { return score(head); };
+  };
+  static const std::map<std::string, Rule> all = {
+      {"keydiff", of_states([](const Head& head) {
+         const auto anchor = torch::nn::functional::normalize(head.keys).mean(0, true);
+         return -torch::cosine_similarity(head.keys, anchor);
+       })},
+      {"tova",
+       [](const Head& head, const torch::Tensor& queries) {
+         return attention(queries, head.keys, 1).mean(0).squeeze(0);
+       }},
+      {"snapkv",
+       [](const Head& head, const torch::Tensor& queries) {
+         return protect_window(
+             smooth(attention(queries, head.keys, kWindow).mean(1).mean(0), kKernel, false));
+       }},
+      {"expected", of_states(expected)},
+      {"qfilter", of_states(qfilter)},
+      {"lagkv", of_states(lagkv)},
+      {"leverage", of_states(leverage)},
+      {"compactor", of_states([](const Head& head) {
+         return standard(leverage(head)) + standard(head.received);
+       })},
+      {"cur", of_states(cur)},
+      {"capkv", of_states(capkv)},
+      {"dropkv", dropkv},
+      {"rkv", rkv},
+      {"defensive", defensive},
+      {"cakescore", cakescore},
+      {"lavascore", lavascore},
+      {"vatp",
+       of_states([](const Head& head) { return head.received * head.values.abs().sum(1); })},
+      {"triattention", of_states(triattention)}};
+  return all;
+}
+
 void replay_large_head_torch(benchmark::State& state, const std::string& policy) {
   torch::NoGradGuard no_grad;
   torch::set_num_threads(1);
@@ -301,44 +345,9 @@ void replay_large_head_torch(benchmark::State& state, const std::string& policy)
         head.received = torch::cat({head.received, of_probe.slice(0, first, first + kBlock)});
       }
       if (n <= kBudget) continue;
-      torch::Tensor scores = head.received;
-      if (policy == "keydiff") {
-        const auto anchor = torch::nn::functional::normalize(head.keys).mean(0, true);
-        scores = -torch::cosine_similarity(head.keys, anchor);
-      } else if (policy == "tova") {
-        scores = attention(queries, head.keys, 1).mean(0).squeeze(0);
-      } else if (policy == "snapkv") {
-        scores = protect_window(
-            smooth(attention(queries, head.keys, kWindow).mean(1).mean(0), kKernel, false));
-      } else if (policy == "expected") {
-        scores = expected(head);
-      } else if (policy == "qfilter") {
-        scores = qfilter(head);
-      } else if (policy == "lagkv") {
-        scores = lagkv(head);
-      } else if (policy == "leverage") {
-        scores = leverage(head);
-      } else if (policy == "compactor") {
-        scores = standard(leverage(head)) + standard(head.received);
-      } else if (policy == "cur") {
-        scores = cur(head);
-      } else if (policy == "capkv") {
-        scores = capkv(head);
-      } else if (policy == "dropkv") {
-        scores = dropkv(head, queries);
-      } else if (policy == "rkv") {
-        scores = rkv(head, queries);
-      } else if (policy == "defensive") {
-        scores = defensive(head, queries);
-      } else if (policy == "cakescore") {
-        scores = cakescore(head, queries);
-      } else if (policy == "lavascore") {
-        scores = lavascore(head, queries);
-      } else if (policy == "vatp") {
-        scores = head.received * head.values.abs().sum(1);
-      } else if (policy == "triattention") {
-        scores = triattention(head);
-      }
+      const auto rule = rules().find(policy);
+      const torch::Tensor scores =
+          rule == rules().end() ? head.received : rule->second(head, queries);
       const auto kept = std::get<0>(std::get<1>(torch::topk(scores, kBudget)).sort());
       head.keys = head.keys.index_select(0, kept);
       if (reads_plain_keys) head.plain_keys = head.plain_keys.index_select(0, kept);
@@ -348,28 +357,12 @@ void replay_large_head_torch(benchmark::State& state, const std::string& policy)
     benchmark::DoNotOptimize(head.keys.data_ptr<float>());
   }
 }
-BENCHMARK_CAPTURE(replay_large_head_torch, keydiff, "keydiff")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, tova, "tova")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, snapkv, "snapkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, h2o, "h2o")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, expected, "expected")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, qfilter, "qfilter")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, lagkv, "lagkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, noncausal, "noncausal")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, leverage, "leverage")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, compactor, "compactor")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, cur, "cur")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, capkv, "capkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, dropkv, "dropkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, rkv, "rkv")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, defensive, "defensive")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, vatp, "vatp")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, triattention, "triattention")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, cakescore, "cakescore")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, lavascore, "lavascore")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, kvzip, "kvzip")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(replay_large_head_torch, kvcompose, "kvcompose")->Unit(benchmark::kMillisecond);
+const bool registered = for_each_policy(
+    "replay_large_head_torch",
+    {"keydiff",   "tova",     "snapkv",       "h2o",       "expected",  "qfilter", "lagkv",
+     "noncausal", "leverage", "compactor",    "cur",       "capkv",     "dropkv",  "rkv",
+     "defensive", "vatp",     "triattention", "cakescore", "lavascore", "kvzip",   "kvcompose"},
+    replay_large_head_torch);
 
 }  // namespace
 }  // namespace kvloupe

@@ -2,16 +2,13 @@
 // precision.
 #include "capture/model/block_attention.h"
 
-#include <gtest/gtest.h>
 #include <tbb/global_control.h>
-
-#include <cmath>
-#include <limits>
 
 #include "analysis/trace/half.h"
 #include "capture/model/row_attention.h"
 #include "capture/model/row_softmax.h"
 #include "tests/support/random_matrix.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,12 +1,8 @@
 #include "tests/capture/capture_check.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/trace/trace_final_norm.h"
 #include "tests/support/stored_attention.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
@@ -37,6 +33,60 @@ double distance(const Matrix& a, const Rows& b) {
 CaptureSummary capture(const CaptureRequest& request) {
   QuietObserver observer;
   return run_capture(request, unwatched, observer);
+}
+
+TinyRun::TinyRun(TinyCheckpoint tiny, int tokens, unsigned seed) : tiny_(std::move(tiny)) {
+  tiny_.write(folder_.path());
+  write_file(folder_ / "ids.txt", random_ids_text(tokens, tiny_.vocab_size, seed));
+}
+
+CaptureRequest TinyRun::request(int block, const std::string& target) const {
+  CaptureRequest request{.model = folder_.path(),
+                         .target = folder_ / target,
+                         .ids = folder_ / "ids.txt",
+                         .prompt_length = prompt_length_,
+                         .block = block,
+                         .attention = attention_,
+                         .dtype = "f32",
+                         .storage = Storage::float32};
+  return request;
+}
+
+Trace TinyRun::run(CaptureRequest request, const std::string& policy, const std::string& budget,
+                   Positions positions) const {
+  if (!policy.empty()) {
+    request.policy = parse_policy(policy);
+    request.budget = parse_budget(budget);
+  }
+  request.positions = positions;
+  capture(request);
+  return Trace(request.target);
+}
+
+Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
+  ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
+  return replay(trace, request, unwatched);
+}
+
+void expect_same_numbers(const Trace& trace, const Trace& expected) {
+  ASSERT_EQ(trace.tokens().ids, expected.tokens().ids);
+  const ModelInfo& model = expected.model();
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    for (int head = 0; head < model.num_kv_heads; ++head) {
+      EXPECT_EQ(trace.key(layer, head), expected.key(layer, head));
+      EXPECT_EQ(trace.value(layer, head), expected.value(layer, head));
+    }
+    for (int head = 0; head < model.num_heads; ++head) {
+      EXPECT_EQ(trace.query(layer, head), expected.query(layer, head));
+      EXPECT_EQ(trace.attention_logsumexp(layer, head), expected.attention_logsumexp(layer, head));
+      EXPECT_EQ(stored_attention(trace, layer, head), stored_attention(expected, layer, head));
+      EXPECT_EQ(trace.value_out_norm(layer, head, Norm::l2),
+                expected.value_out_norm(layer, head, Norm::l2));
+    }
+  }
+  EXPECT_EQ(trace.predictions()->token_ids, expected.predictions()->token_ids);
+  EXPECT_EQ(trace.predictions()->logprob, expected.predictions()->logprob);
+  EXPECT_EQ(trace.final_hidden(), expected.final_hidden());
 }
 
 void expect_like_naive(const Trace& trace, const NaiveModel& model, double tolerance) {

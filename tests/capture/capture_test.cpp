@@ -1,12 +1,5 @@
 // Runs of tiny random checkpoints against the naive double-precision model.
 #include "capture/run/capture.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <iterator>
-
-#include "analysis/error.h"
 #include "analysis/metric/logit_path.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace_final_norm.h"
@@ -15,9 +8,8 @@
 #include "capture/run/capture_input.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {

@@ -1,13 +1,7 @@
 // Models that run with a policy in their caches: against the replay, the full run and the naive
 // model.
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <tuple>
-
 #include <c10/core/InferenceMode.h>
 
-#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_replay.h"
@@ -22,10 +16,8 @@
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
@@ -34,57 +26,9 @@ namespace {
 constexpr int kLoopTokens = 90;
 constexpr int kLoopPrompt = 70;
 
-/// A tiny model and a sequence; runs share both.
-struct ClosedLoopTest : testing::Test {
-  ClosedLoopTest() {
-    tiny_.layers = 3;
-    tiny_.write(folder_.path());
-    write_file(folder_ / "ids.txt", random_ids_text(kLoopTokens, tiny_.vocab_size, 11));
-  }
-
-  CaptureRequest request(int block) const {
-    CaptureRequest request{.model = folder_.path(),
-                           .target = folder_ / "trace.h5",
-                           .ids = folder_ / "ids.txt",
-                           .prompt_length = kLoopPrompt,
-                           .block = block,
-                           .attention = AttentionStorage::full,
-                           .dtype = "f32",
-                           .storage = Storage::float32};
-    return request;
-  }
-  Trace run(CaptureRequest request, const std::string& policy = "", const std::string& budget = "",
-            Positions positions = Positions::original) const {
-    if (!policy.empty()) {
-      request.policy = parse_policy(policy);
-      request.budget = parse_budget(budget);
-    }
-    request.positions = positions;
-    capture(request);
-    return Trace(request.target);
-  }
-
-  TinyCheckpoint tiny_;
-  const TemporaryFolder folder_;
+struct ClosedLoopTest : testing::Test, TinyRun {
+  ClosedLoopTest() : TinyRun({.layers = 3}, kLoopTokens, 11) { prompt_length_ = kLoopPrompt; }
 };
-
-/// Every example of the catalogue a running model can follow without a file.
-std::vector<std::string> catalogue_examples() {
-  std::vector<std::string> specs;
-  for (const PolicyEntry& entry : policy_catalog()) {
-    if (!test::runs_in_a_model(entry)) continue;
-    const bool score = entry.kind() == PartKind::score;
-    specs.push_back(!entry.example.empty() ? entry.example
-                    : score                ? entry.name
-                                           : "h2o+" + entry.name);
-  }
-  return specs;
-}
-
-Replay replay_of(const Trace& trace, const std::string& policy, int budget) {
-  ReplayRequest request{.policy = parse_policy(policy), .budget = budget, .metrics = false};
-  return replay(trace, request, unwatched);
-}
 
 /// By step, head and entries.
 std::vector<MergedEntry> sorted(std::vector<MergedEntry> merges) {
@@ -128,7 +72,7 @@ double largest_difference(const Matrix& a, const Matrix& b) {
 }
 
 TEST_F(ClosedLoopTest, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
-  std::vector<std::string> specs = catalogue_examples();
+  std::vector<std::string> specs = examples_for_a_model();
   specs.insert(
       specs.end(),
       {"tova(layer)",
@@ -167,9 +111,7 @@ TEST_F(ClosedLoopTest, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
       if (spec == "full") continue;
       SCOPED_TRACE(spec + ", block " + std::to_string(block));
       for (const int budget : {9, 24}) {
-        CaptureRequest closed_request = request(block);
-        closed_request.target = folder_ / "closed.h5";
-        const Trace closed = run(closed_request, spec, std::to_string(budget));
+        const Trace closed = run(request(block, "closed.h5"), spec, std::to_string(budget));
         EXPECT_EQ(closed.run().policy, parse_policy(spec).text());
         EXPECT_EQ(closed.run().budget, budget);
         ASSERT_EQ(closed.tokens().ids, full.tokens().ids);
@@ -221,9 +163,8 @@ TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
       for (const char* spec :
            {"sink", "h2o", "keydiff+caote", "h2o+kvmerger", "snapkv+adakv", "attentionmatching"}) {
         SCOPED_TRACE(std::string(spec) + ", block " + std::to_string(block));
-        CaptureRequest closed_request = request(block);
-        closed_request.target = folder_ / "closed.h5";
-        const Trace closed = run(closed_request, spec, std::to_string(kLoopTokens), positions);
+        const Trace closed =
+            run(request(block, "closed.h5"), spec, std::to_string(kLoopTokens), positions);
         EXPECT_EQ(closed.run().positions, positions == Positions::compact ? "compact" : "original");
         EXPECT_EQ(closed.predictions()->token_ids, expected->token_ids);
         EXPECT_EQ(closed.predictions()->logprob, expected->logprob);
@@ -315,21 +256,14 @@ TEST_F(ClosedLoopTest, StretchedKeysAreTurnedByTheirAnglesAlone) {
 
 TEST_F(ClosedLoopTest, CompactPositionsLeaveTheStatesOfLayerZeroAlone) {
   const Trace full = run(request(16));
-  CaptureRequest closed_request = request(16);
-  closed_request.target = folder_ / "closed.h5";
   // The input of these policies does not depend on positions.
   for (const char* spec : {"sink", "keydiff", "keynorm", "random"}) {
     SCOPED_TRACE(spec);
-    const Trace compact = run(closed_request, spec, "12", Positions::compact);
-    const std::vector<Matrix> original = [&] {
-      CaptureRequest other = request(16);
-      other.target = folder_ / "original.h5";
-      const Trace trace = run(other, spec, "12");
-      return std::vector<Matrix>{trace.key(1, 0)};
-    }();
+    const Trace compact = run(request(16, "closed.h5"), spec, "12", Positions::compact);
+    const Matrix original = run(request(16, "original.h5"), spec, "12").key(1, 0);
     expect_same_decisions(compact, replay_of(full, spec, 12), 0);
     EXPECT_EQ(largest_difference(compact.key(0, 1), full.key(0, 1)), 0.0);
-    EXPECT_GT(largest_difference(compact.key(1, 0), original[0]), 1e-3);
+    EXPECT_GT(largest_difference(compact.key(1, 0), original), 1e-3);
   }
 }
 

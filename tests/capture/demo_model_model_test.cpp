@@ -1,10 +1,8 @@
 // The prompts that come with the demo model, through the product's own capture.
 
-#include <gtest/gtest.h>
-
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

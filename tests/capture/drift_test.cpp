@@ -1,20 +1,10 @@
 // A closed-loop run beside the full run, against plain loops and the naive model.
 #include "analysis/replay/drift.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <set>
-
-#include "analysis/error.h"
 #include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
@@ -22,34 +12,23 @@ namespace {
 
 constexpr int kDriftTokens = 70;
 
-struct DriftTest : testing::Test {
-  DriftTest() {
-    tiny_.write(folder_.path());
-    write_file(folder_ / "ids.txt", random_ids_text(kDriftTokens, tiny_.vocab_size, 5));
+struct DriftTest : testing::Test, TinyRun {
+  DriftTest() : TinyRun({}, kDriftTokens, 5) {
+    prompt_length_ = 55;
+    attention_ = CaptureRequest{}.attention;
   }
-  std::filesystem::path run(const std::string& name, const std::string& policy = "", int budget = 0,
-                            Positions positions = Positions::original) const {
-    CaptureRequest request{.model = folder_.path(),
-                           .target = folder_ / name,
-                           .ids = folder_ / "ids.txt",
-                           .prompt_length = 55,
-                           .block = 16,
-                           .dtype = "f32",
-                           .storage = Storage::float32};
-    if (!policy.empty()) request.policy = parse_policy(policy);
-    request.budget = parse_budget(std::to_string(std::max(budget, 1)));
-    request.positions = positions;
-    request.lm_head = lm_head_;
-    capture(request);
-    return request.target;
+
+  Trace run(const std::string& name, const std::string& policy = "", int budget = 0,
+            Positions positions = Positions::original) const {
+    CaptureRequest wanted = request(16, name);
+    wanted.lm_head = lm_head_;
+    return TinyRun::run(wanted, policy, std::to_string(budget), positions);
   }
   static Drift drift_of(const Trace& full, const Trace& closed) {
     return measure_drift(full, closed, unwatched);
   }
 
-  TinyCheckpoint tiny_;
   bool lm_head_ = false;
-  const TemporaryFolder folder_;
 };
 
 Row row_of(const Matrix& m, int row) {
@@ -128,14 +107,14 @@ double key_distance(const Trace& full, const Trace& closed, int layer) {
 }
 
 TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
-  const Trace full(run("full.h5"));
+  const Trace full = run("full.h5");
   const NaiveModel naive(folder_.path());
   const NaiveModel::Result naive_full = naive.run(full.tokens().ids);
   for (const auto& [policy, positions] :
        {std::pair("h2o", Positions::original), std::pair("keydiff", Positions::compact)}) {
     SCOPED_TRACE(policy);
     const bool compact = positions == Positions::compact;
-    const Trace closed(run("closed.h5", policy, 12, positions));
+    const Trace closed = run("closed.h5", policy, 12, positions);
     const Drift drift = drift_of(full, closed);
     EXPECT_EQ(drift.first_eviction, 0);
     EXPECT_EQ(drift.positions, compact ? "compact" : "original");
@@ -218,8 +197,8 @@ TEST(TopDivergence, WorkedByHand) {
 }
 
 TEST_F(DriftTest, NothingDriftsWhereNothingIsEvicted) {
-  const Trace full(run("full.h5"));
-  const Trace closed(run("closed.h5", "h2o", kDriftTokens));
+  const Trace full = run("full.h5");
+  const Trace closed = run("closed.h5", "h2o", kDriftTokens);
   const Drift drift = drift_of(full, closed);
   EXPECT_EQ(drift.first_eviction, static_cast<int>(drift.blocks.size()));
   for (const LayerDrift& layer : drift.layers) {
@@ -234,24 +213,24 @@ TEST_F(DriftTest, NothingDriftsWhereNothingIsEvicted) {
 TEST_F(DriftTest, WithoutAnOutputHeadTheBoundSaysHowToGetTheExactKL) {
   tiny_.vocab_size = 800;  // the head is larger than the states in float32
   tiny_.write(folder_.path());
-  const Trace full(run("full.h5")), closed(run("closed.h5", "h2o", 12));
+  const Trace full = run("full.h5"), closed = run("closed.h5", "h2o", 12);
   ASSERT_FALSE(full.lm_head() || closed.lm_head());
   const Drift bound = drift_of(full, closed);
   EXPECT_EQ(bound.divergence_kind, DivergenceKind::top);
   EXPECT_THAT(bound.notes, testing::Contains(testing::HasSubstr(
                                "capture the prompt again with kvloupe-capture run … --lm-head")));
   lm_head_ = true;
-  const Drift exact = drift_of(full, Trace(run("with-head.h5", "h2o", 12)));
+  const Drift exact = drift_of(full, run("with-head.h5", "h2o", 12));
   EXPECT_EQ(exact.divergence_kind, DivergenceKind::exact) << "one of the two is enough";
   EXPECT_GE(exact.mean_divergence(), bound.mean_divergence());
 }
 
 TEST_F(DriftTest, MergedOutputsAreNotGuessed) {
-  const Trace full(run("full.h5"));
+  const Trace full = run("full.h5");
   for (const char* policy :
        {"h2o+kvmerger(0.3)", "attentionmatching", "h2o+quant(2,group=8,residual=4)"}) {
     SCOPED_TRACE(policy);
-    const Trace closed(run("closed.h5", policy, 12));
+    const Trace closed = run("closed.h5", policy, 12);
     const Drift drift = drift_of(full, closed);
     EXPECT_TRUE(std::isnan(drift.layers[0].output));
     EXPECT_EQ(Drift::mean_jaccard(drift.heads[0], 0), 1.0);
@@ -263,8 +242,8 @@ TEST_F(DriftTest, RefusesWhatCannotBeCompared) {
   const auto refusal = [](const Trace& full, const Trace& closed) {
     return error_of<FileError>([&] { drift_of(full, closed); }, "compared");
   };
-  const Trace full(run("full.h5"));
-  const Trace closed(run("closed.h5", "h2o", 12));
+  const Trace full = run("full.h5");
+  const Trace closed = run("closed.h5", "h2o", 12);
   EXPECT_THAT(refusal(closed, closed), testing::HasSubstr("ran with h2o in its cache"));
   EXPECT_THAT(refusal(full, full), testing::HasSubstr("ran with the full cache"));
   std::vector<std::int32_t> ids = full.tokens().ids;
@@ -272,7 +251,7 @@ TEST_F(DriftTest, RefusesWhatCannotBeCompared) {
   ids[41] = (ids[41] + 1) % tiny_.vocab_size;
   for (const std::int32_t id : ids) text += std::to_string(id) + " ";
   write_file(folder_ / "ids.txt", text);
-  const Trace other(run("other.h5", "h2o", 12));
+  const Trace other = run("other.h5", "h2o", 12);
   EXPECT_THAT(refusal(full, other), testing::HasSubstr("token 41 is " + std::to_string(ids[41])));
 }
 

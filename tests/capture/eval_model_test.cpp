@@ -1,24 +1,14 @@
 // Evaluations of the demo model.
-#include "capture/eval/evaluate.h"
-
-#include <gmock/gmock.h>
-
-#include <fstream>
-#include <map>
-#include <numeric>
-#include <tuple>
-
-#include "analysis/error.h"
 #include "analysis/study/study_table.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace.h"
 #include "capture/eval/eval_case.h"
+#include "capture/eval/evaluate.h"
 #include "capture/eval/haystack.h"
 #include "capture/run/capture.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "tests/capture/results_file.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

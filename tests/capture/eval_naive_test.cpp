@@ -2,14 +2,7 @@
 // precision, which follows the evictions of a closed-loop trace of the same tokens; and what must
 // hold exactly.
 #include <c10/core/InferenceMode.h>
-#include <gmock/gmock.h>
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <memory>
-
-#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/evaluate.h"
@@ -22,8 +15,7 @@
 #include "tests/capture/results_file.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,9 +1,5 @@
 // Every model family and what its configs may say, on tiny random checkpoints, against the naive
 // double-precision model.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 #include "analysis/replay/replay.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/runs_together.h"
@@ -14,7 +10,7 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
@@ -131,38 +127,19 @@ const Case kCases[] = {
     {"GptOssPacked", "GptOssForCausalLM", kGptOssPacked, 4, 2, 16, 32, false},
 };
 
-struct Families : testing::TestWithParam<Case> {
-  Families() {
-    const Case& c = GetParam();
-    tiny_.architecture = c.architecture;
-    tiny_.more = c.more;
-    tiny_.heads = c.heads;
-    tiny_.kv_heads = c.kv_heads;
-    tiny_.head_dim = c.head_dim;
-    tiny_.hidden_size = c.hidden_size;
-    tiny_.tied = c.tied;
-    tiny_.write(folder_.path());
-    write_ids(kTokens);
-  }
-
-  void write_ids(int count) const {
-    write_file(folder_ / "ids.txt", random_ids_text(count, tiny_.vocab_size, 5));
-  }
-  CaptureRequest request(int block, const char* target = "trace.h5") const {
-    CaptureRequest request{.model = folder_.path(),
-                           .target = folder_ / target,
-                           .ids = folder_ / "ids.txt",
-                           .block = block,
-                           .attention = AttentionStorage::full,
-                           .dtype = "f32",
-                           .storage = Storage::float32};
-    return request;
+struct Families : testing::TestWithParam<Case>, TinyRun {
+  Families() : TinyRun(tiny_of(GetParam()), kTokens, 5) {}
+  static TinyCheckpoint tiny_of(const Case& c) {
+    return {.architecture = c.architecture,
+            .heads = c.heads,
+            .kv_heads = c.kv_heads,
+            .head_dim = c.head_dim,
+            .hidden_size = c.hidden_size,
+            .tied = c.tied,
+            .more = c.more};
   }
   /// Whether a layer has a window.
   bool windowed() const { return std::string(GetParam().more).find("13") != std::string::npos; }
-
-  TinyCheckpoint tiny_;
-  const TemporaryFolder folder_;
 };
 
 TEST_P(Families, AllLogitsOfAWholeSequenceAreLikeTheNaiveModel) {
@@ -186,9 +163,7 @@ TEST_P(Families, BlocksOfAnySizeAreLikeTheNaiveModel) {
   const auto expected = naive.run(read_ids(folder_ / "ids.txt", tiny_.vocab_size));
   for (const int block : {1, 7, 16, kTokens}) {
     SCOPED_TRACE(block);
-    const CaptureRequest wanted = request(block);
-    capture(wanted);
-    const Trace trace(wanted.target);
+    const Trace trace = run(request(block));
     EXPECT_EQ(trace.model().architecture, GetParam().architecture);
     for (int layer = 0; layer < tiny_.layers; ++layer) {
       EXPECT_EQ(trace.window(layer), naive.windows[layer]);
@@ -200,18 +175,13 @@ TEST_P(Families, BlocksOfAnySizeAreLikeTheNaiveModel) {
 
 TEST_P(Families, ABudgetThatHoldsEverythingChangesNothing) {
   for (const int block : {16, 1}) {
-    capture(request(block));
-    const Trace full(folder_ / "trace.h5");
+    const Trace full = run(request(block));
     for (const Positions positions : {Positions::original, Positions::compact}) {
       if (windowed() && positions == Positions::compact) continue;  // refused, see window_test
       for (const char* spec : {"keydiff+caote", "h2o+kvmerger"}) {
         SCOPED_TRACE(std::string(spec) + ", block " + std::to_string(block));
-        CaptureRequest wanted = request(block, "closed.h5");
-        wanted.policy = parse_policy(spec);
-        wanted.budget = parse_budget(std::to_string(kTokens));
-        wanted.positions = positions;
-        capture(wanted);
-        const Trace closed(wanted.target);
+        const Trace closed =
+            run(request(block, "closed.h5"), spec, std::to_string(kTokens), positions);
         EXPECT_EQ(closed.predictions()->token_ids, full.predictions()->token_ids);
         EXPECT_EQ(closed.predictions()->logprob, full.predictions()->logprob);
         for (int layer = 0; layer < tiny_.layers; ++layer) {
@@ -229,12 +199,7 @@ TEST_P(Families, ACutCacheIsAttendedAsTheTraceSays) {
   const NaiveModel naive(folder_.path());
   for (const Positions positions : {Positions::original, Positions::compact}) {
     if (windowed() && positions == Positions::compact) continue;
-    CaptureRequest wanted = request(16);
-    wanted.policy = parse_policy("h2o");
-    wanted.budget = parse_budget(windowed() ? "7" : "12");
-    wanted.positions = positions;
-    capture(wanted);
-    const Trace trace(wanted.target);
+    const Trace trace = run(request(16), "h2o", windowed() ? "7" : "12", positions);
     const bool compact = positions == Positions::compact;
     expect_like_naive(trace, naive.run(trace.tokens().ids, trace.blocks(), follow(trace), compact),
                       2e-4);
@@ -248,13 +213,8 @@ TEST_P(Families, ARunWithAPolicyDecidesAsTheReplayOfItsTrace) {
     if (tiny_.architecture == "Gemma2ForCausalLM" && std::string(spec).starts_with("expected")) {
       continue;
     }
-    CaptureRequest wanted = request(8);
-    wanted.policy = parse_policy(spec);
-    wanted.budget = parse_budget("6");
-    capture(wanted);
-    const Trace trace(wanted.target);
-    ReplayRequest again{.policy = wanted.policy.value(), .budget = 6, .metrics = false};
-    for (const HeadReplay& head : replay(trace, again, unwatched).heads) {
+    const Trace trace = run(request(8), spec, "6");
+    for (const HeadReplay& head : replay_of(trace, spec, 6).heads) {
       EXPECT_EQ(*trace.evicted_at(head.layer, head.head), head.evicted_at)
           << head.layer << "." << head.head;
     }
@@ -262,13 +222,10 @@ TEST_P(Families, ARunWithAPolicyDecidesAsTheReplayOfItsTrace) {
 }
 
 TEST_P(Families, WeightsThatAreExpandedLayerByLayerChangeNoBit) {
-  CaptureRequest wanted = request(16);
-  capture(wanted);
-  const Trace expanded(wanted.target);
-  wanted = request(16, "packed.h5");
+  const Trace expanded = run(request(16));
+  CaptureRequest wanted = request(16, "packed.h5");
   wanted.model.weights = WeightStorage::packed;
-  capture(wanted);
-  const Trace packed(wanted.target);
+  const Trace packed = run(wanted);
   EXPECT_EQ(packed.predictions()->logprob, expanded.predictions()->logprob);
   for (int layer = 0; layer < tiny_.layers; ++layer) {
     EXPECT_EQ(packed.key(layer, 0), expanded.key(layer, 0));
@@ -278,8 +235,7 @@ TEST_P(Families, WeightsThatAreExpandedLayerByLayerChangeNoBit) {
 
 TEST_P(Families, ATraceIsReplayedWithinItsWindow) {
   ReplayRequest wanted{.policy = parse_policy("h2o+kvmerger(rotate=pre)"), .budget = 8};
-  capture(request(8));
-  const Trace trace(request(8).target);
+  const Trace trace = run(request(8));
   const Replay replayed = replay(trace, wanted, unwatched);
   EXPECT_EQ(replayed.heads.size(), static_cast<std::size_t>(tiny_.layers * tiny_.kv_heads));
   const NaiveModel naive(folder_.path());

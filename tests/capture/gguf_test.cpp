@@ -1,17 +1,8 @@
 // GGUF files: every type against the package gguf's numbers, the families against the same weights
 // in safetensors, packed weights against expanded ones, and files that are split, hostile or
 // broken.
-#include <gmock/gmock.h>
-
 #include <bit>
-#include <cstring>
-#include <fstream>
-#include <functional>
-#include <limits>
-#include <set>
-#include <sstream>
 
-#include "analysis/error.h"
 #include "analysis/metric/rope_scaling.h"
 #include "analysis/trace/model_files.h"
 #include "capture/gguf/gguf_config.h"
@@ -21,15 +12,11 @@
 #include "capture/model/load_transformer.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 std::string from_hex(const std::string& hex) {
   std::string bytes;
@@ -204,22 +191,6 @@ TEST_P(GgufFamilies, WeightsAreThoseOfTheFolderBitByBit) {
   }
 }
 
-void expect_same_trace(const Trace& trace, const Trace& expected) {
-  ASSERT_EQ(trace.tokens().ids, expected.tokens().ids);
-  const ModelInfo& model = expected.model();
-  for (int layer = 0; layer < model.num_layers; ++layer) {
-    for (int head = 0; head < model.num_kv_heads; ++head) {
-      EXPECT_EQ(trace.key(layer, head), expected.key(layer, head));
-      EXPECT_EQ(trace.value(layer, head), expected.value(layer, head));
-    }
-    for (int head = 0; head < model.num_heads; ++head) {
-      EXPECT_EQ(trace.query(layer, head), expected.query(layer, head));
-    }
-  }
-  EXPECT_EQ(trace.predictions()->token_ids, expected.predictions()->token_ids);
-  EXPECT_EQ(trace.predictions()->logprob, expected.predictions()->logprob);
-}
-
 TEST_P(GgufFamilies, TracesAreThoseOfTheFolderHoweverWeightsAreKept) {
   capture(request("model", "folder.h5"));
   const Trace expected(folder_ / "folder.h5");
@@ -230,7 +201,7 @@ TEST_P(GgufFamilies, TracesAreThoseOfTheFolderHoweverWeightsAreKept) {
       wanted.model.weights = storage;
       capture(wanted);
       const Trace trace(folder_ / "other.h5");
-      expect_same_trace(trace, expected);
+      expect_same_numbers(trace, expected);
       const bool is_file = std::string(model) == "model.gguf";
       EXPECT_EQ(trace.model().name, is_file ? "Tiny 1" : "model");
       EXPECT_EQ(trace.model().weights_format, is_file ? "GGUF" : "");

@@ -1,18 +1,10 @@
-#include "capture/model/model_config.h"
-
-#include <gmock/gmock.h>
-
-#include <nlohmann/json.hpp>
-#include <random>
-
-#include "analysis/error.h"
 #include "capture/model/architecture_catalog.h"
+#include "capture/model/model_config.h"
 #include "tests/capture/tiny_checkpoint.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
 
 nlohmann::json good_config() { return nlohmann::json::parse(TinyCheckpoint().config_text()); }
 

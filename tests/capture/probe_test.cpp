@@ -1,26 +1,16 @@
 // A second reading of the context, in the model: its states against the naive model, what it leaves
 // alone, and the policies that decide by it in the model's own cache.
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
+#include "capture/run/probe.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace_probe.h"
-#include "capture/run/probe.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/cells.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr int kProbeTokens = 60;
 constexpr int kPrompt = 50;
@@ -90,29 +80,24 @@ TEST(MakeProbe, RereadsTheContextAsItIs) {
   EXPECT_THROW(make_probe(ProbeKind::reread, {}, nullptr), UsageError);
 }
 
-struct ProbeTest : testing::Test {
-  explicit ProbeTest(TinyCheckpoint tiny = {}) : tiny_(std::move(tiny)) {
-    tiny_.write(folder_.path());
-    write_file(folder_ / "ids.txt", random_ids_text(kProbeTokens, tiny_.vocab_size, 11));
+struct ProbeTest : testing::Test, TinyRun {
+  explicit ProbeTest(TinyCheckpoint tiny = {}) : TinyRun(std::move(tiny), kProbeTokens, 11) {
+    prompt_length_ = kPrompt;
+    attention_ = CaptureRequest{}.attention;
   }
+
   CaptureRequest request(int block, bool question = true) const {
-    CaptureRequest request{
-        .model = folder_.path(), .ids = folder_ / "ids.txt", .prompt_length = kPrompt};
-    if (question) request.question = kQuestion;
-    request.target = folder_ / "trace.h5";
-    request.dtype = "f32";
-    request.storage = Storage::float32;
-    request.block = block;
-    request.probe = ProbeKind::reread;
-    return request;
+    CaptureRequest wanted = TinyRun::request(block);
+    if (question) wanted.question = kQuestion;
+    wanted.probe = ProbeKind::reread;
+    return wanted;
   }
+
   Trace closed_loop(CaptureRequest request, const std::string& policy, int budget) const {
-    request.policy = parse_policy(policy);
-    request.budget = parse_budget(std::to_string(budget));
     request.target = folder_ / "closed.h5";
-    capture(request);
-    return Trace(request.target);
+    return run(request, policy, std::to_string(budget));
   }
+
   /// The probe's states are those of the model that reads the context and then the pass.
   void expect_probe_like_naive(const Trace& trace) const {
     const NaiveModel naive(folder_.path());
@@ -156,9 +141,6 @@ struct ProbeTest : testing::Test {
     }
     EXPECT_EQ(a.predictions()->logprob, b.predictions()->logprob);
   }
-
-  TinyCheckpoint tiny_;
-  const TemporaryFolder folder_;
 };
 
 TEST_F(ProbeTest, StatesAreThoseOfAModelThatReadsOn) {

@@ -1,22 +1,11 @@
 // The default number of threads, on made-up trees of /sys and /proc.
 
-#include "capture/run/compute.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <string>
-
 #include "analysis/trace/kept_files.h"
 #include "capture/eval/runs_forecast.h"
+#include "capture/run/compute.h"
 #include "capture/run/run_rates.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -115,8 +104,6 @@ TEST(AllowedProcessors, AreSomeAndAscend) {
 
 struct RunRates : testing::Test {
   void SetUp() override {
-    if (const char* cache = std::getenv("XDG_CACHE_HOME")) before_ = cache;
-    setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);
     config_.num_layers = 2;
     config_.num_heads = config_.num_kv_heads = 4;
     config_.head_dim = 8;
@@ -130,11 +117,8 @@ struct RunRates : testing::Test {
     run_.block_size = 10;
     run_.prompt_length = 100;
   }
-  void TearDown() override {
-    before_ ? setenv("XDG_CACHE_HOME", before_->c_str(), 1) : unsetenv("XDG_CACHE_HOME");
-  }
   TemporaryFolder folder_;
-  std::optional<std::string> before_;
+  EnvironmentVariable cache_{"XDG_CACHE_HOME", (folder_ / "xdg").string()};
   ModelConfig config_;
   RunInfo run_;
 };

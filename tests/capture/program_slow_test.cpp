@@ -1,27 +1,15 @@
 // The program kvloupe-capture as a person or the window meets it: exit codes, one line, no
 // leftovers.
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <nlohmann/json.hpp>
-#include <sstream>
-#include <thread>
 
 #include "analysis/trace/trace.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
 
 /// The program as a child process, its output in two files of `folder`.
 class Child {

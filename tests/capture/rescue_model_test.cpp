@@ -1,30 +1,20 @@
 // From a wrong answer to the heads that lost the needle, on the demo model: against runs of the
 // product's own capture, and against what the search itself must hold.
 
-#include "capture/eval/rescue.h"
-
-#include <gmock/gmock.h>
-
-#include <fstream>
-#include <set>
-#include <string>
-
-#include "analysis/error.h"
 #include "analysis/evaluation/rescue_results.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/loops.h"
+#include "capture/eval/rescue.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using testing::HasSubstr;
 
 const std::filesystem::path kAssets = std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets";
 

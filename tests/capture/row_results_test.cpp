@@ -1,13 +1,9 @@
 // The results of a capture for single rows: the norms of value outputs and the largest logits,
 // against plain loops in double precision.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
 #include "capture/run/layer_writer.h"
 #include "capture/run/predictions.h"
 #include "tests/support/random_matrix.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,14 +1,8 @@
 #include "capture/model/runs_together.h"
 
 #include <c10/core/InferenceMode.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
-#include <stdexcept>
-#include <string>
-
-#include "tests/support/error_of.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

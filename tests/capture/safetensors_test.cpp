@@ -1,34 +1,13 @@
-#include "capture/checkpoint/safetensors.h"
-
-#include <gmock/gmock.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <nlohmann/json.hpp>
-
-#include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <random>
-
-#include "analysis/error.h"
 #include "analysis/output_file.h"
+#include "capture/checkpoint/safetensors.h"
 #include "capture/file/mapped_file.h"
 #include "capture/model/load_transformer.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
-namespace fs = std::filesystem;
 
 /// The message of the FileError that opening these bytes gives; empty where they open.
 std::string problem_of(const std::string& bytes) {

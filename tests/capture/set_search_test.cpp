@@ -1,18 +1,9 @@
 // The search for a set that is enough: against what all subsets say, and in its number of tests.
 #include "capture/eval/rescue_search.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <random>
-#include <set>
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::ElementsAre;
 
 std::vector<int> numbers(int count) {
   std::vector<int> all(static_cast<std::size_t>(count));

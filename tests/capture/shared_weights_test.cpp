@@ -1,41 +1,22 @@
 // run --shared-weights, and what a run says before it starts.
 #include "analysis/trace/shared_weights.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <optional>
-#include <string>
-
-#include "analysis/error.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_files.h"
 #include "capture/run/model_weights.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-
 struct SharedRun : testing::Test {
   void SetUp() override {
-    if (const char* cache = std::getenv("XDG_CACHE_HOME")) before_ = cache;
-    setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);
     const TinyCheckpoint tiny;
     fs::create_directories(folder_ / "model");
     tiny.write(folder_ / "model");
     write_file(folder_ / "ids.txt", random_ids_text(40, tiny.vocab_size, 7));
-  }
-  void TearDown() override {
-    before_ ? setenv("XDG_CACHE_HOME", before_->c_str(), 1) : unsetenv("XDG_CACHE_HOME");
   }
   CaptureRequest request(const char* name, bool shared) const {
     CaptureRequest wanted{.model = folder_ / "model",
@@ -49,7 +30,7 @@ struct SharedRun : testing::Test {
   static std::vector<KeptFile> files() { return CacheFolder(cache_folder()).files(); }
 
   TemporaryFolder folder_;
-  std::optional<std::string> before_;
+  EnvironmentVariable cache_{"XDG_CACHE_HOME", (folder_ / "xdg").string()};
 };
 
 TEST_F(SharedRun, GivesTheSameNumbersInASmallerTrace) {
@@ -119,7 +100,7 @@ TEST_F(SharedRun, AFullDiskUnderTheCacheFolderIsNamed) {
 
 TEST_F(SharedRun, WithoutACacheFolderTheTraceHoldsThem) {
   write_file(folder_ / "file", "no folder");
-  setenv("XDG_CACHE_HOME", (folder_ / "file").c_str(), 1);
+  cache_.set((folder_ / "file").string());
   QuietObserver observer;
   run_capture(request("trace.h5", true), unwatched, observer);
   const Trace trace(folder_ / "trace.h5");

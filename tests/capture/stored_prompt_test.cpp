@@ -1,10 +1,7 @@
 // Prompts in results files.
 
 #include "capture/eval/stored_prompt.h"
-
-#include <gtest/gtest.h>
-
-#include "analysis/error.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,20 +1,7 @@
 // Studies of runs in the model: the same numbers as two captures compared, in the same results file
 // as the replays. Evaluations, which are studies of one task, are tested in eval_model_test.
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <gmock/gmock.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <filesystem>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <tuple>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/drift.h"
 #include "analysis/replay/replay.h"
@@ -32,15 +19,11 @@
 #include "capture/tokenizer/prompt.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
 
 const std::filesystem::path kStudiedModel =
     std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";

@@ -1,28 +1,16 @@
 // The size of a trace that a run foretells, against the file that it writes.
 #include "analysis/trace/trace_size.h"
-
-#include <gmock/gmock.h>
-
-#include <functional>
-#include <optional>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/spec.h"
 #include "capture/checkpoint/safetensors.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
 #include "tests/support/stored_attention.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 class SizeObserver : public QuietObserver {
  public:

@@ -1,9 +1,7 @@
 #include "capture/model/transformer.h"
 
-#include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
-#include "analysis/error.h"
 #include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/projection.h"
@@ -14,7 +12,7 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {
@@ -195,28 +193,6 @@ TEST(Projection, ThreadsChangeNoBit) {
     EXPECT_TRUE(products[1].equal(products[0]));
     EXPECT_TRUE(products[2].equal(products[0]));
   }
-}
-
-/// All numbers that a run computes.
-void expect_same_numbers(const Trace& trace, const Trace& expected) {
-  ASSERT_EQ(trace.tokens().ids, expected.tokens().ids);
-  const ModelInfo& model = expected.model();
-  for (int layer = 0; layer < model.num_layers; ++layer) {
-    for (int head = 0; head < model.num_kv_heads; ++head) {
-      EXPECT_EQ(trace.key(layer, head), expected.key(layer, head));
-      EXPECT_EQ(trace.value(layer, head), expected.value(layer, head));
-    }
-    for (int head = 0; head < model.num_heads; ++head) {
-      EXPECT_EQ(trace.query(layer, head), expected.query(layer, head));
-      EXPECT_EQ(trace.attention_logsumexp(layer, head), expected.attention_logsumexp(layer, head));
-      EXPECT_EQ(stored_attention(trace, layer, head), stored_attention(expected, layer, head));
-      EXPECT_EQ(trace.value_out_norm(layer, head, Norm::l2),
-                expected.value_out_norm(layer, head, Norm::l2));
-    }
-  }
-  EXPECT_EQ(trace.predictions()->token_ids, expected.predictions()->token_ids);
-  EXPECT_EQ(trace.predictions()->logprob, expected.predictions()->logprob);
-  EXPECT_EQ(trace.final_hidden(), expected.final_hidden());
 }
 
 TEST(Capture, ThreadsAndPackedWeightsChangeNoBitOfATrace) {

@@ -1,18 +1,13 @@
 // The worked examples of docs/extending.md, added from outside: one line each.
 
-#include <gmock/gmock.h>
-
-#include <sstream>
-
-#include "analysis/error.h"
+#include "tests/examples/examples.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "tests/examples/examples.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 

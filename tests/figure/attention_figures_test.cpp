@@ -1,18 +1,6 @@
 // The figures of attention by distance, of attention lost and of scores beside later attention:
 // their CSV and captions beside plain loops.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "app/export/figure_file.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -27,13 +15,10 @@
 #include "tests/naive/naive_roles.h"
 #include "tests/support/made_layer.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 struct AttentionFigures : ::testing::Test {
   AttentionFigures() {

@@ -1,18 +1,8 @@
 #include "app/scene/colour_map.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cmath>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "analysis/error.h"
 #include "app/plot/cell_map.h"
 #include "app/plot/series.h"
 #include "app/scene/style.h"
-#include "tests/support/cells.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

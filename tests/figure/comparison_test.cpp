@@ -1,22 +1,8 @@
 // The parts of comparisons: typed lists, panels that share their axes, numbers behind box plots.
 
-#include "app/figure/comparison.h"
-
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <variant>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "app/export/figure_file.h"
+#include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"
@@ -27,15 +13,11 @@
 #include "tests/figure/text_dump.h"
 #include "tests/support/record_values.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 using Row = test::CsvRow;
 
 std::string refusal(const ChoiceInfo& choice, const std::string& text) {

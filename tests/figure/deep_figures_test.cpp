@@ -1,15 +1,6 @@
 // Figures of a model with thirty layers: what lies along x, what is said once, what has a colour of
 // its own.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <set>
-#include <stdexcept>
-
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -23,15 +14,10 @@
 #include "tests/support/kinds_trace.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
-
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 constexpr int kLayers = 30;
 

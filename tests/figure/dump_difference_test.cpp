@@ -1,20 +1,14 @@
-#include <gmock/gmock.h>
-
-#include <cmath>
-
+#include "tests/figure/dump_difference.h"
 #include "app/plot/frame.h"
 #include "app/plot/marks.h"
-#include "tests/figure/dump_difference.h"
 #include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
 using test::dump_difference;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 struct Dump : ::testing::Test {
   /// A curve of 200 points and a map of 40×40 cells, moved and recoloured as asked.

@@ -5,18 +5,6 @@
 //   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_figure_fast --gtest_filter='*Baseline*'
 
 #include "app/figure/figures/figure_catalog.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
-
-#include "analysis/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
@@ -29,19 +17,14 @@
 #include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"
 #include "tests/figure/well_formed.h"
-#include "tests/support/cells.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 /// The words of all texts of a scene, in any order.
 std::multiset<std::string> words_of(const std::string& text) {

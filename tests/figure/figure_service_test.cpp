@@ -2,24 +2,11 @@
 // to its end leaves nothing behind.
 
 #include "app/request/figure_service.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <set>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/table.h"
 #include "app/scene/style.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::request {
 namespace {

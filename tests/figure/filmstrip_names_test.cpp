@@ -1,12 +1,5 @@
 // The names of a prompt's segments above the film strip, on pages from narrow to wide.
 
-#include <gmock/gmock.h>
-
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-
 #include "app/export/figure_file.h"
 #include "app/export/page.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -15,7 +8,7 @@
 #include "tests/figure/text_dump.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

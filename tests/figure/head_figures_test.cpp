@@ -2,21 +2,6 @@
 // beside the naive replay and the formulas in plain loops; what the pointer finds; the table in
 // LaTeX.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <memory>
-#include <set>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/replay/follow.h"
 #include "analysis/text.h"
 #include "app/export/figure_file.h"
@@ -29,15 +14,11 @@
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr int kLayersOfTrace = 2, kHeadsOfTrace = 2, kGroupOfTrace = 2, kEntries = 24;
 

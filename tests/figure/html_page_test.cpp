@@ -1,12 +1,5 @@
 // The structure of web pages, without a browser: what stands in the file.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
-
-#include <regex>
-
-#include "analysis/error.h"
 #include "app/export/page.h"
 #include "app/export/page_parts.h"
 #include "app/export/places.h"
@@ -17,17 +10,13 @@
 #include "tests/figure/made_page.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/well_formed.h"
-#include "tests/support/cells.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure::html {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 std::size_t count(std::string_view text, std::string_view word) {
   std::size_t found = 0;

@@ -1,19 +1,13 @@
 // The numbers behind the figures of key geometry and merging, read from their CSV files and
 // compared with plain loops.
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <map>
-
-#include "analysis/error.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -1,33 +1,20 @@
 // Limits of shares and probabilities end at 1, whoever chooses them.
 
-#include "app/plot/value_axis.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <random>
-#include <string>
-
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/frame.h"
 #include "app/plot/marks.h"
 #include "app/plot/ticks.h"
+#include "app/plot/value_axis.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
 using Limits = std::pair<double, double>;
 
 ColourScale chosen(ColourScale scale, std::optional<Limits> limits, Bounds bounds) {

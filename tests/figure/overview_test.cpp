@@ -1,14 +1,5 @@
 // The figure overview beyond the catalogue's measures: what the window's grid shows, in parts too.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <set>
-#include <utility>
-#include <vector>
-
-#include "analysis/error.h"
 #include "analysis/replay/follow.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
@@ -16,7 +7,7 @@
 #include "tests/figure/csv_rows.h"
 #include "tests/figure/text_dump.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

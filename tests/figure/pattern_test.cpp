@@ -1,20 +1,11 @@
 #include "app/plot/pattern.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/token_state.h"
 #include "app/plot/text_flow.h"
 #include "app/request/figure_service.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

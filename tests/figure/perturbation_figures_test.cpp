@@ -1,15 +1,6 @@
 // The numbers of the figures of CriticalKV and CAOTE, read from their CSV, beside the naive replay
 // and the formulas in plain loops.
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <numeric>
-#include <set>
-
 #include "analysis/replay/ask.h"
 #include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
@@ -18,7 +9,7 @@
 #include "tests/naive/naive_measures.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -2,19 +2,14 @@
 // for what fonts' rasterisers do. After a wanted change, look at the pictures, then
 //   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_figure_fast --gtest_filter='*Picture*'
 
-#include <gtest/gtest.h>
 #include <png.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -1,18 +1,8 @@
 // One store of replays and layer states: made once, more serves for less, one number of bytes.
 
 #include "app/figure/replay_service.h"
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <fstream>
-#include <thread>
-
-#include "analysis/error.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {

@@ -1,21 +1,11 @@
 #include "app/scene/scene.h"
-
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
-#include <vector>
-
 #include "app/plot/frame.h"
 #include "app/plot/marks.h"
 #include "tests/figure/text_dump.h"
-#include "tests/support/cells.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 struct SceneTest : ::testing::Test {
   TextMetrics fonts;

@@ -2,17 +2,6 @@
 // does, and nothing that a trace may hold brings it down.
 
 #include "app/scene/text_shaper.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <fstream>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
@@ -27,17 +16,12 @@
 #include "tests/figure/well_formed.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
-using testing::ElementsAre;
 using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-namespace fs = std::filesystem;
 
 const std::string kArabic = "بيت";         // house: three letters, all joined
 const std::string kDevanagari = "क्षत्रिय";  // four syllables of eight characters

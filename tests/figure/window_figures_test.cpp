@@ -1,13 +1,6 @@
 // Figures of a model with a sliding window or chunks, of traces longer than it: every figure of the
 // catalogue draws, and what lies beyond is nowhere counted as evicted or attended to.
 
-#include <gmock/gmock.h>
-
-#include <map>
-#include <memory>
-#include <set>
-
-#include "analysis/error.h"
 #include "app/export/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
@@ -15,13 +8,11 @@
 #include "tests/figure/text_dump.h"
 #include "tests/naive/naive_mask.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Row = test::CsvRow;
 
 constexpr int kTokens = 104;

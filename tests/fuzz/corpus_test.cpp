@@ -1,20 +1,11 @@
 // Every fuzz target on its saved inputs: the seeds, and what a campaign found (scripts/fuzz.sh).
 // Then on simple mutations of them, so that a reader that trusts its input fails here too.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::fuzz {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Saved {
   std::string name, bytes;

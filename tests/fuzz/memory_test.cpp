@@ -2,17 +2,12 @@
 // Every allocation of this program by `new` is counted. Traces are read in child processes with
 // limits (trace_check_test.cpp), because HDF5 allocates by itself.
 
-#include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <functional>
 #include <new>
-#include <string>
-#include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/support/test.h"
 
 namespace {
 std::atomic<std::size_t> held{0}, most{0};

@@ -1,24 +1,11 @@
 // docs/plugins.md as it stands there, from `cmake --install` on: the example is built from the
 // installed tree alone, and used with the installed programs.
 
-#include <gmock/gmock.h>
-#include <sys/wait.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-#include <string>
-
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 /// The lines of a page's sh blocks.
 std::vector<std::string> commands_of(const fs::path& page) {

@@ -1,15 +1,6 @@
 // Scores from shared libraries (docs/plugins.md): equal to the program's own scores that they write
 // again, and every way in which a plugin can be wrong.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-
-#include "analysis/error.h"
 #include "analysis/metric/rope.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/policy/outside_parts.h"
@@ -20,17 +11,11 @@
 #include "analysis/replay/replay.h"
 #include "app/window/state/preferences.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 std::string module_path(const std::string& name) {
   return std::string(KVLOUPE_TEST_PLUGINS) + "/" + name + ".so";

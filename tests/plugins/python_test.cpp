@@ -1,34 +1,19 @@
 // The score python("file.py:name"): functions that write the program's own scores again, and every
 // way in which a file or a function can be wrong.
 
-#include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <thread>
-
-#include "analysis/error.h"
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/policy/kit/python_process.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/error_of.h"
 #include "tests/support/synthetic_trace.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr const char* kFile = R"(
 import math, os, time
@@ -157,17 +142,10 @@ TEST_F(PythonPolicy, KeepsTheSetsOfTheScoresThatItWritesAgain) { expect_the_sets
 TEST_F(PythonPolicy, NeedsNoNumpy) {
   std::filesystem::create_directory(*folder_ / "without");
   std::ofstream(*folder_ / "without/numpy.py") << "raise ImportError('none')\n";
-  const char* before = std::getenv("PYTHONPATH");
-  const std::string kept = before == nullptr ? "" : before;
-  setenv("PYTHONPATH", (*folder_ / "without").c_str(), 1);
+  const test::EnvironmentVariable path("PYTHONPATH", (*folder_ / "without").string());
   expect_the_sets_of_own_scores();
   EXPECT_THAT(failure(spec("short")), HasSubstr("of shape (2,), not (16,)"));
   EXPECT_THAT(failure(spec("nothing")), HasSubstr("returned NoneType, not an array of numbers"));
-  if (before == nullptr) {
-    unsetenv("PYTHONPATH");
-  } else {
-    setenv("PYTHONPATH", kept.c_str(), 1);
-  }
 }
 
 TEST_F(PythonPolicy, SeesAllRowsOfTheStepAndItsQueries) {
@@ -311,10 +289,11 @@ TEST_F(PythonPolicy, AFunctionThatNeverReturnsEndsWithTheProgramThatAsked) {
 }
 
 TEST_F(PythonPolicy, WithoutPythonItSaysSo) {
-  const std::string path = std::getenv("PATH");
-  setenv("PATH", folder_->path().c_str(), 1);
-  const std::string line = failure(spec("keynorm"));
-  setenv("PATH", path.c_str(), 1);
+  std::string line;
+  {
+    const test::EnvironmentVariable path("PATH", folder_->path().string());
+    line = failure(spec("keynorm"));
+  }
   EXPECT_THAT(line, HasSubstr("the program python3 cannot be started"));
 }
 

@@ -69,10 +69,43 @@ inline std::string part_text(const PolicyEntry& entry) {
   return found == small.end() ? entry.name : found->second;
 }
 
+/// Every score of the catalogue that needs no file, plain and with each modifier; as `small` says.
+inline std::vector<std::string> catalogue_specs(
+    const std::map<std::string, std::string>& small = {}) {
+  std::vector<std::string> specs;
+  for (const PolicyEntry& score : policy_catalog()) {
+    if (score.kind() != PartKind::score || !stands_alone(score)) continue;
+    specs.push_back(score.example.empty() ? score.name : score.example);
+    const std::string plain = specs.back();
+    if (score.as<ScoreBuilder>() == nullptr) continue;
+    for (const PolicyEntry& modifier : policy_catalog()) {
+      // Dropped tokens leave whatever the budget: tests/analysis/intervention_test.cpp.
+      if (modifier.kind() == PartKind::score || modifier.kind() == PartKind::removal) continue;
+      if (!stands_alone(modifier) || !goes_with(score, modifier)) continue;
+      const auto found = small.find(modifier.name);
+      specs.push_back(plain + "+" + (found == small.end() ? modifier.name : found->second));
+    }
+  }
+  return specs;
+}
+
 /// Whether a running model can follow the part by its name (or example) alone.
 inline bool runs_in_a_model(const PolicyEntry& entry) {
   return (entry.name == "expr" || !asks_for_more(entry)) && !entry.traits.needs_future &&
          !entry.traits.reads_sequence && !entry.traits.reads_structure;
+}
+
+/// Every example of the catalogue that a running model can follow without a file.
+inline std::vector<std::string> examples_for_a_model() {
+  std::vector<std::string> specs;
+  for (const PolicyEntry& entry : policy_catalog()) {
+    if (!runs_in_a_model(entry)) continue;
+    const bool score = entry.kind() == PartKind::score;
+    specs.push_back(!entry.example.empty() ? entry.example
+                    : score                ? entry.name
+                                           : "h2o+" + entry.name);
+  }
+  return specs;
 }
 
 }  // namespace kvloupe::test

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "analysis/matrix.h"
+#include "analysis/metric/attention.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/trace_writer.h"
 #include "tests/support/model_attribute.h"
+#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 
@@ -103,8 +105,8 @@ std::vector<float> output_weight(const LongTraceOptions& options, int hidden) {
 }
 
 /// ‖v W_O‖ of each query head: [Hq,m].
-void write_norms(TraceWriter& writer, const LongTraceOptions& options, const Block& block,
-                 const Matrix& values) {
+void write_norms(TraceWriter& writer, const LongTraceOptions& options, int layer,
+                 const Block& block, const Matrix& values) {
   const int group = options.query_heads / options.heads;
   std::vector<float> l1, l2;
   for (int q = 0; q < options.query_heads; ++q) {
@@ -114,14 +116,45 @@ void write_norms(TraceWriter& writer, const LongTraceOptions& options, const Blo
       l2.push_back(value.norm());
     }
   }
-  writer.write_value_out_norms(0, block.first, block.size(), l1, l2);
+  writer.write_value_out_norms(layer, block.first, block.size(), l1, l2);
+}
+
+/// The rows of one head out of all blocks: [T,d].
+Matrix rows_of(const std::vector<BlockOfStates>& states, Matrix BlockOfStates::*part, int heads,
+               int head) {
+  std::vector<float> rows;
+  for (const BlockOfStates& one : states) {
+    const Eigen::Index size = (one.*part).size() / heads;
+    rows.insert(rows.end(), (one.*part).data() + head * size,
+                (one.*part).data() + (head + 1) * size);
+  }
+  const Eigen::Index width = (states[0].*part).cols();
+  return Eigen::Map<const Matrix>(rows.data(), std::ssize(rows) / width, width);
+}
+
+void write_log_sums(TraceWriter& writer, const LongTraceOptions& options, int layer,
+                    const std::vector<Block>& blocks, const std::vector<BlockOfStates>& states) {
+  const float scale = 1.0F / std::sqrt(static_cast<float>(options.head_dim));
+  std::vector<std::vector<float>> sums;
+  for (int q = 0; q < options.query_heads; ++q) {
+    const int head = q / (options.query_heads / options.heads);
+    const Matrix queries = rows_of(states, &BlockOfStates::queries, options.query_heads, q);
+    const Matrix keys = rows_of(states, &BlockOfStates::keys, options.heads, head);
+    sums.push_back(attention_logsumexp(view(queries), view(keys), scale, 0, unwatched));
+  }
+  for (const Block& block : blocks) {
+    std::vector<float> part;
+    for (const std::vector<float>& own : sums)
+      part.insert(part.end(), own.begin() + block.first, own.begin() + block.end);
+    writer.write_attention_logsumexp(layer, block.first, block.size(), part);
+  }
 }
 }  // namespace
 
 void write_long_trace(const std::filesystem::path& target, const LongTraceOptions& options) {
   ModelInfo model{.name = "made",
                   .architecture = "LlamaForCausalLM",
-                  .num_layers = 1,
+                  .num_layers = options.own_layers ? options.layers : 1,
                   .num_heads = options.query_heads,
                   .num_kv_heads = options.heads,
                   .head_dim = options.head_dim};
@@ -137,17 +170,22 @@ void write_long_trace(const std::filesystem::path& target, const LongTraceOption
   const std::vector<Block> blocks = make_blocks(options.tokens, 0, options.block);
 
   Normals normals(options.seed);
-  std::vector<Head> heads;
-  for (int h = 0; h < options.heads; ++h) {
-    heads.push_back({normals.row(options.head_dim).normalized(), normals.row(options.head_dim)});
-  }
   TraceWriter writer(target, model, run);
-  writer.write_output_weight(0, output_weight(options, model.hidden_size));
-  for (const Block& block : blocks) {
-    const BlockOfStates states = make_block(options, block, heads, normals);
-    writer.write_states(0, block.first, block.size(), all_of(states.queries), all_of(states.keys),
-                        all_of(states.values));
-    write_norms(writer, options, block, states.values);
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    std::vector<Head> heads;
+    for (int h = 0; h < options.heads; ++h) {
+      heads.push_back({normals.row(options.head_dim).normalized(), normals.row(options.head_dim)});
+    }
+    writer.write_output_weight(layer, output_weight(options, model.hidden_size));
+    std::vector<BlockOfStates> all;
+    for (const Block& block : blocks) {
+      BlockOfStates states = make_block(options, block, heads, normals);
+      writer.write_states(layer, block.first, block.size(), all_of(states.queries),
+                          all_of(states.keys), all_of(states.values));
+      write_norms(writer, options, layer, block, states.values);
+      if (options.own_layers) all.push_back(std::move(states));
+    }
+    if (options.own_layers) write_log_sums(writer, options, layer, blocks, all);
   }
   TokenTable tokens;
   for (int i = 0; i < options.tokens; ++i) {
@@ -155,7 +193,7 @@ void write_long_trace(const std::filesystem::path& target, const LongTraceOption
     tokens.text.push_back(i == 0 ? "<s>" : " w" + std::to_string(i));
   }
   writer.finish(run, tokens, blocks, {});
-  if (options.layers > 1) repeat_layer(target, options.layers);
+  if (options.layers > model.num_layers) repeat_layer(target, options.layers);
 }
 
 }  // namespace kvloupe::test

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace kvloupe::test {
@@ -18,6 +19,20 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+/// An environment variable that has this value, or none, until the end; then it is what it was.
+class EnvironmentVariable {
+ public:
+  explicit EnvironmentVariable(std::string name, const std::optional<std::string>& value = {});
+  ~EnvironmentVariable() { set(before_); }
+  EnvironmentVariable(const EnvironmentVariable&) = delete;
+  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
+  void set(const std::optional<std::string>& value) const;
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
 };
 
 /// What a file holds; nothing where it is not there.

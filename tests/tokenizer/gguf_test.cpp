@@ -1,30 +1,19 @@
 // The tokenizer in a GGUF file, against the same tokenizer as tokenizer.json and as
 // tokenizer.model.
-#include <gmock/gmock.h>
 #include <sentencepiece_trainer.h>
 
-#include <algorithm>
-#include <fstream>
-#include <functional>
-#include <random>
-#include <set>
-#include <stdexcept>
-
-#include "analysis/error.h"
 #include "capture/tokenizer/kinds/gguf_tokenizer.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "tests/support/gguf_bytes.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/tokenizer/bpe_files.h"
 
 namespace kvloupe::test {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr int kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
 

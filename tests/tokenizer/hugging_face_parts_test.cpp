@@ -1,16 +1,9 @@
 // The parts of a tokenizer.json one by one, each against pieces worked out by hand from its
 // definition, and the patterns against scanners written without regular expressions.
-#include <gmock/gmock.h>
 #include <utf8proc.h>
 
-#include <algorithm>
 #include <cctype>
-#include <cstdio>
-#include <functional>
-#include <map>
-#include <set>
 
-#include "analysis/error.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"
 #include "capture/tokenizer/hugging_face/normaliser.h"
@@ -19,8 +12,7 @@
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "capture/tokenizer/unicode.h"
-#include "tests/support/cells.h"
-#include "tests/support/error_of.h"
+#include "tests/support/test.h"
 #include "tests/tokenizer/bpe_files.h"
 #include "tests/tokenizer/library_nfc.h"
 
@@ -28,8 +20,6 @@ namespace kvloupe::test {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 Limits a_minute() { return Limits(std::chrono::minutes(1)); }
 

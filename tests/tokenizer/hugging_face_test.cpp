@@ -1,20 +1,13 @@
 // tokenizer.json as a whole: small files learnt here, against the plain merge loop and against the
 // SentencePiece library's ids; added tokens, BOS, and files that are hostile or broken.
-#include <gmock/gmock.h>
 #include <sentencepiece_trainer.h>
 
-#include <algorithm>
-#include <fstream>
-#include <functional>
-#include <map>
-
-#include "analysis/error.h"
 #include "analysis/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/sentencepiece_model.h"
 #include "capture/tokenizer/tokenizer.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 #include "tests/tokenizer/bpe_files.h"
 #include "tests/tokenizer/library_nfc.h"
 
@@ -22,8 +15,6 @@ namespace kvloupe::test {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 std::unique_ptr<Tokenizer> open(const json& file) {
   const TemporaryFolder folder;

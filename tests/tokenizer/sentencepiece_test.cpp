@@ -1,19 +1,12 @@
 // Our reading of SentencePiece files against the library's own.
-#include <gmock/gmock.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include <fstream>
-#include <random>
-#include <sstream>
-
-#include "analysis/error.h"
 #include "analysis/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/tokenizer.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/test.h"
 
 namespace kvloupe::test {
 namespace {

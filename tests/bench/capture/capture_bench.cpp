@@ -3,7 +3,6 @@
 // products. The demo model's shape with random weights.
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
-#include <time.h>
 
 #include <cmath>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "capture/run/layer_writer.h"
 #include "capture/run/model_description.h"
 #include "capture/run/predictions.h"
+#include "tests/bench/resources.h"
 
 namespace kvloupe {
 namespace {
@@ -60,13 +60,6 @@ std::vector<std::int32_t> random_ids(int count) {
   std::vector<std::int32_t> ids;
   for (int i = 0; i < count; ++i) ids.push_back((i * 7919 + i * i * 31) % 1350);
   return ids;
-}
-
-/// Processor time of the process so far, which other programs do not disturb.
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 EvalRun::Options options_for(const std::string& policy, int most) {

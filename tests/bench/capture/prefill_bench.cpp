@@ -10,7 +10,6 @@
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
-#include <time.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -27,6 +26,7 @@
 #include "capture/run/capture.h"
 #include "capture/run/compute.h"
 #include "capture/run/predictions.h"
+#include "tests/bench/resources.h"
 #include "tests/capture/whole_model.h"
 
 namespace kvloupe {
@@ -82,29 +82,14 @@ void write_checkpoint(const std::filesystem::path& folder, const nlohmann::json&
   std::ofstream(folder / "model.safetensors.index.json") << index.dump();
 }
 
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// MB of a line of /proc/self/status.
-double status_megabytes(const std::string& name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind(name + ":", 0) == 0) return std::atof(line.c_str() + name.size() + 1) / 1024;
-  }
-  return 0.0;
-}
-
 void measure(const char* name, const std::function<void()>& work) {
   std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
   const auto start = std::chrono::steady_clock::now();
   const double processor = processor_seconds();
   work();
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-  fmt::print("{:28} {:8.1f} s of processor {:8.1f} s wall, peak {:5.0f} MB\n", name,
-             processor_seconds() - processor, wall.count(), status_megabytes("VmHWM"));
+  fmt::print("{:28} {:8.1f} s of processor {:8.1f} s wall, peak {:5} MB\n", name,
+             processor_seconds() - processor, wall.count(), peak_memory());
   std::fflush(stdout);
 }
 

@@ -1,7 +1,7 @@
-// The requests of the window on a large trace (kvloupe_made_trace writes one), without a window:
-// the selected layer after another budget, all layers and the grid's measure at one step, the grid
-// at another step; and all measures at all steps, for comparison. Wall time, processor time of the
-// process and its peak memory.
+// The requests of the window on a large trace (kvloupe_long_trace … own writes one), without a
+// window: the selected layer after another budget, all layers and the grid's measure at one step,
+// the grid at another step; and all measures at all steps, for comparison. Wall time, processor
+// time of the process and its peak memory.
 //
 //   kvloupe_step_bench TRACE.h5 [POLICY [MEASURE [BUDGET [all]]]]
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// How long the window takes on a large trace (kvloupe_made_trace writes one): opening it, another
-// budget, another step. Wall and processor time of the whole process, and its peak memory.
+// How long the window takes on a large trace (kvloupe_long_trace … own writes one): opening it,
+// another budget, another step. Wall and processor time of the whole process, and its peak memory.
 //
 //   kvloupe_window_bench TRACE.h5 [POLICY [MEASURE [BUDGET]]]
 //
