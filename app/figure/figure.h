@@ -160,19 +160,26 @@ enum class Zoom {
   linked,  // the same range on both: token by token
 };
 
+using Compute = std::unique_ptr<const Figure> (*)(const FigureInput& input, Progress& progress);
+
+/// Widths on paper, millimetres.
+inline constexpr double kColumn = 85.0, kTwoColumns = 178.0;
+
 /// All there is to say of a figure, in one place: its words in lists, its needs, and its maker.
 struct FigureInfo {
   std::string name;     // of --figure
   std::string title;    // of the view
   std::string tooltip;  // formula and source
   Topic topic = Topic::kept;
+  /// Reads and computes. Throws Cancelled through progress.
+  Compute compute = nullptr;
+  double width_mm = kColumn;  // default width on paper
+  double aspect = 1.0;        // default width / height
   Zoom zoom = Zoom::none;
   bool limits = false;  // has a colour bar whose limits can be dragged
   Needs needs = {};     // with the default choices
   /// The needs with these choices; nullptr: always the same.
   Needs (*needs_with)(const Choices& choices) = nullptr;
-  double width_mm = 85.0;  // default width on paper: a column; 178 is two
-  double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices = {};
   /// Whether a setting has a part in the picture with these choices: one of the choices, "budget"
   /// or "block". A setting that has none is not listed under the figure. nullptr: all have.
@@ -181,9 +188,11 @@ struct FigureInfo {
   std::string (*unavailable)(const Trace& trace) = [](const Trace&) { return std::string(); };
   /// Why these results cannot be shown, where needs.evaluation; empty where they can.
   std::string (*unfit)(const Evaluation& evaluation) = nullptr;
-  /// Reads and computes. Throws Cancelled through progress.
-  std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };
+
+/// One with these, and no needs or choices yet.
+FigureInfo figure_info(std::string name, std::string title, std::string tooltip, Topic topic,
+                       Compute compute, double width_mm = kColumn, double aspect = 1.0);
 
 /// A computed figure, with the settings it was made from in words: trace, model, policy, ...
 struct MadeFigure {

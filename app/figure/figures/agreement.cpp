@@ -1,19 +1,9 @@
 // How far policies agree on what to keep: Jaccard indices of their retained sets.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/numeric/statistics.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::agreement_figure {
 
@@ -77,8 +67,7 @@ class Agreement final : public Figure {
     for (const HeadAgreement& one : heads) {
       for (std::size_t i = 0; i < policies.size(); ++i) {
         for (std::size_t j = 0; j < policies.size(); ++j) {
-          csv.row({static_cast<long>(one.layer), static_cast<long>(one.head),
-                   std::string_view(policies[i]), std::string_view(policies[j]),
+          csv.row({one.layer, one.head, policies[i], policies[j],
                    one.jaccard[i * policies.size() + j]});
         }
       }
@@ -279,18 +268,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "agreement", "Agreement of policies",
       "Jaccard index |A ∩ B| / |A ∪ B| of the sets that two policies retain after the step, for "
       "all pairs of policies, and the heads sorted by disagreement",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.4);
   info.limits = true;
   info.needs = {.head = true, .step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
-  info.choices = {policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv"})),
-                  {"of", "Of", "The mean over all heads, or the selected head", {"mean", "head"}}};
-  info.compute = compute;
+  info.choices = {
+      policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv"})),
+      word_choice("of", "Of", "The mean over all heads, or the selected head", {"mean", "head"})};
   return info;
 }
 

@@ -1,7 +1,5 @@
 // Angles of the keys to the mean key and of the queries to the mean query, head by head.
 
-#include <fmt/format.h>
-
 #include "analysis/metric/angle.h"
 #include "app/figure/figures/distributions.h"
 #include "app/figure/figures/figures.h"
@@ -59,15 +57,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "angles", "Angles to the mean",
       "Angles of the keys to the mean key k̄ = (1/n)Σ k_i and of the queries to the mean query, in "
       "degrees (KeyDiff, figure 11): if both distributions are narrow, keys and queries are "
       "approximately collinear",
-      Topic::keys};
+      Topic::keys, compute, kColumn, 1.2);
   info.needs.head = true;
-  info.aspect = 1.2;
-  info.compute = compute;
   return info;
 }
 

@@ -3,18 +3,11 @@
 
 #include "analysis/replay/attention_lost.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::attention_lost_figure {
 
@@ -228,20 +221,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "attention-lost", "Attention lost by eviction",
       "Attention of all later queries to the evicted entries, as a share of their attention to all "
       "entries (Devoto et al. 2025, expected attention, notebook of kvpress). The first tokens are "
       "read with the full cache, then each policy acts once at each budget. With as many entries, "
       "a policy cannot lose less than the optimum",
-      Topic::comparisons};
+      Topic::comparisons, compute, kColumn, 1.1);
   info.needs = {.head = true, .comparison = true};
-  info.aspect = 1.1;
   info.choices = {
-      {"show",
-       "Show",
-       "The selected head, or the distribution over all heads of the trace",
-       {"head", "heads"}},
+      word_choice("show", "Show",
+                  "The selected head, or the distribution over all heads of the trace",
+                  {"head", "heads"}),
       policies_choice(published_list({"A", "B", "snapkv", "keynorm"})),
       budgets_choice("2.5%,5%,10%,20%,30%,40%,50%,60%,70%,80%,90%"),
       number_choice("prefix", "Prefix",
@@ -251,7 +242,6 @@ FigureInfo entry() {
       number_choice("sinks", "Sinks", "Number of first tokens that are left out of all counts", "4",
                     0.0, 1e6)};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

@@ -1,16 +1,11 @@
 // Whether a first stage can gather half of the attention: CriticalKV's assumption 3.4.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <functional>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::attention_mass_figure {
@@ -118,19 +113,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "attention-mass", "Attention mass of stage one",
       "Assumption 3.4 of CriticalKV, σ = Σ over the first stage of A > 0.5, where the stage holds "
       "the query's own strongest ⌊αN⌋ entries (CriticalKV, appendix A, figure 8). For the stage of "
       "a policy see stage_one_mass in the overview",
-      Topic::perturbation};
+      Topic::perturbation, compute, kTwoColumns, 2.6);
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
   info.choices = {
       budgets_choice("0.5%,1%,2.5%,5%,10%,20%,40%"),
       number_choice("alpha", "α", "The first stage's share of the budget", "0.5", 0.0, 1.0)};
-  info.compute = compute;
   return info;
 }
 

@@ -1,15 +1,9 @@
 // How much a policy's kept tokens of a prompt depend on the block size.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "analysis/numeric/statistics.h"
 #include "analysis/policy/published.h"
 #include "analysis/unknown.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::block_overlap_figure {
 
@@ -87,17 +81,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "block-overlap", "Block size and kept tokens",
       "How alike the kept sets are with several block sizes and with the prompt as one block: |S_B "
       "∩ S_∞| over the larger set (KeyDiff, tables 7 and 10, compares scores of tasks)",
-      Topic::comparisons};
+      Topic::comparisons, compute);
   info.needs.comparison = true;
   info.choices = {
       policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv", "sink"})),
       blocks_choice("32,64,128,256")};
   info.unavailable = fixed_block_size;
-  info.compute = compute;
   return info;
 }
 

@@ -1,16 +1,10 @@
 // Effect of the prompt's block size on the kept tokens and on the output, side by side.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "analysis/measure/output_error.h"
 #include "analysis/numeric/statistics.h"
 #include "analysis/policy/published.h"
 #include "analysis/unknown.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::block_size_figure {
 
@@ -111,19 +105,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "block-size", "Block size and output",
       "Overlap of the kept tokens and output error with blocks of 32, of 128 and of the whole "
       "prompt (CAOTE, table 6, compares scores of tasks)",
-      Topic::values};
+      Topic::values, compute, kTwoColumns, 2.4);
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
   info.choices = {
       policies_choice(published_list({"A", "B", "h2o", "h2o+caote", "snapkv", "snapkv+caote"})),
       blocks_choice("32,128,all")};
   info.unavailable = fixed_block_size;
-  info.compute = compute;
   return info;
 }
 

@@ -1,14 +1,8 @@
 // A measure against the budget: every head thin, their mean bold, and the budget from which on it
 // stays within a limit. Whether an answer stays right there, only runs of the model can say.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/policy_catalog.h"
@@ -16,11 +10,7 @@
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::budget_curve_figure {
 
@@ -139,8 +129,8 @@ class BudgetCurve final : public Figure {
       for (const Curves& one : *all) {
         for (std::size_t h = 0; h < one.heads.size(); ++h) {
           for (std::size_t b = 0; b < budgets.size(); ++b) {
-            csv.row({std::string_view(one.policy), static_cast<long>(heads[h].layer),
-                     static_cast<long>(heads[h].head), std::lround(budgets[b]), one.heads[h][b]});
+            csv.row({one.policy, heads[h].layer, heads[h].head, std::lround(budgets[b]),
+                     one.heads[h][b]});
           }
         }
       }
@@ -473,15 +463,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "budget-curve", "Measure by budget",
       "A measure at several budgets, mean over the steps from the first eviction on: each head, "
       "their mean, and the smallest budget from which on the mean stays within a limit",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.2);
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.2;
-  ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
+  ChoiceInfo measure = word_choice("measure", "Measure", "The measure to draw", {});
   for (const CurveMeasure& one : measures()) measure.values.emplace_back(one.choice);
   info.choices = {
       measure,
@@ -492,9 +480,8 @@ FigureInfo entry() {
                     "0.1 is a round number: whether an answer stays right, only runs "
                     "of the model show",
                     "0.1", -1e9, 1e9),
-      {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}},
+      word_choice("scale", "Scale", "Scale of the measure's axis", {"linear", "log"}),
       random_choice("line")};
-  info.compute = compute;
   return info;
 }
 

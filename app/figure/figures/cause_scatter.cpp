@@ -2,18 +2,12 @@
 // predictors: attention, the policy's score, and the replay's first-order number. Every dot is a
 // head. The data are results of kvloupe-capture rescue.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "analysis/metric/rank_correlation.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
 #include "app/plot/printable.h"
 
 namespace kvloupe::figure::cause_scatter_figure {
@@ -82,8 +76,8 @@ class CauseScatter final : public PanelFigure {
   void write_csv(CsvWriter& csv) const override {
     csv.row({"layer", "head", "attention", "score_rank", "drop_blame", "fall"});
     for (const Loss& one : losses) {
-      csv.row({static_cast<long>(one.head.at.layer), static_cast<long>(one.head.at.head),
-               one.head.attention, one.head.score_rank, one.head.drop_blame, one.fall});
+      csv.row({one.head.at.layer, one.head.at.head, one.head.attention, one.head.score_rank,
+               one.head.drop_blame, one.fall});
     }
   }
 
@@ -197,12 +191,8 @@ FigureInfo entry() {
       "cause-scatter", "Leave-one-out, head by head",
       "What a head's loss of the followed tokens does to the full cache's answer, against the "
       "attention to them, their rank by the policy's score, and the prediction of a replay",
-      "rescue");
-  info.topic = Topic::model_cache;
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
+      compute, kTwoColumns, 2.6, "rescue");
   info.unfit = unfit;
-  info.compute = compute;
   return info;
 }
 

@@ -1,16 +1,9 @@
 // The promise of kvloupe advise as a picture: each policy's loss by budget, its bound, and the
 // smallest budget from which on the bound stays within the limit.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "analysis/error.h"
 #include "analysis/study/advice.h"
 #include "analysis/study/study_table.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 
 namespace kvloupe::figure::certificate_figure {
@@ -33,9 +26,8 @@ class Certificate final : public Figure {
     for (const PolicyAdvice& one : advice.policies) {
       for (int b = 0; b < static_cast<int>(one.budgets.size()); ++b) {
         const BudgetRisk& at = one.budgets[static_cast<std::size_t>(b)];
-        csv.row({std::string_view(one.policy), std::string_view(at.budget), at.entries, one.prompts,
-                 at.mean, at.bound, at.conformal,
-                 static_cast<long>(one.promised >= 0 && b >= one.promised)});
+        csv.row({one.policy, at.budget, at.entries, one.prompts, at.mean, at.bound, at.conformal,
+                 one.promised >= 0 && b >= one.promised});
       }
     }
   }
@@ -136,9 +128,8 @@ FigureInfo entry() {
       "certificate", "Budgets with a promise",
       "For each policy the smallest budget whose expected loss on new prompts of the same kind is "
       "within a limit, with an exact binomial bound or that of Hoeffding and Bentkus (Bates et al. "
-      "2021)");
-  info.width_mm = 178.0;
-  info.aspect = 1.8;
+      "2021)",
+      compute, kTwoColumns, 1.8);
   info.choices = {
       study_measure_choice(),
       number_choice("at-most", "At most", "The largest expected loss", "0.1", 1e-9, 1e9),
@@ -148,17 +139,15 @@ FigureInfo entry() {
                     "For a measure that is no share: larger losses count as this; 0: "
                     "the measure is a share",
                     "0", 0.0, 1e9),
-      {"beside",
-       "Beside",
-       "The loss itself, or what a prompt loses beside the full cache",
-       {"nothing", "full"}},
-      {"together",
-       "Together",
-       "The risk is that of each policy's promise, or that the promise of any policy is wrong: for "
-       "whoever chooses a policy by this figure",
-       {"no", "yes"}},
+      word_choice("beside", "Beside",
+                  "The loss itself, or what a prompt loses beside the full cache",
+                  {"nothing", "full"}),
+      word_choice("together", "Together",
+                  "The risk is that of each policy's promise, or that the promise of any policy is "
+                  "wrong: for "
+                  "whoever chooses a policy by this figure",
+                  {"no", "yes"}),
       study_block_choice()};
-  info.compute = compute;
   return info;
 }
 

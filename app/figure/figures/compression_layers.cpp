@@ -1,15 +1,10 @@
 // The share of the seen entries that a policy leaves, layer by layer, for several traces.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/compression.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::compression_layers_figure {
 
@@ -132,23 +127,22 @@ bool shows(std::string_view setting, const Choices& choices) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "compression-layers", "Compression per layer",
       "Entries left per layer after merging, for several samples (KVMerger, figure 3b: the ratios "
       "of the layers are alike across samples; the first two and the last layer merge little): the "
       "merging sets of algorithm 1 at a threshold, without eviction",
-      Topic::merging};
+      Topic::merging, compute);
   info.needs = {.comparison = true, .most_traces = 8};
-  info.choices = {{"of",
-                   "Of",
-                   "The merging sets alone, over the whole prompt; or the replay of a policy, "
-                   "which also evicts down to its budget",
-                   {"sets", "replay"}},
-                  number_choice("threshold", "Threshold", "Cosine above which a key joins a set",
-                                "0.75", -1.0, 1.0),
-                  policies_choice("h2o+kvmerger")};
+  info.choices = {
+      word_choice("of", "Of",
+                  "The merging sets alone, over the whole prompt; or the replay of a policy, "
+                  "which also evicts down to its budget",
+                  {"sets", "replay"}),
+      number_choice("threshold", "Threshold", "Cosine above which a key joins a set", "0.75", -1.0,
+                    1.0),
+      policies_choice("h2o+kvmerger")};
   info.shows = shows;
-  info.compute = compute;
   return info;
 }
 

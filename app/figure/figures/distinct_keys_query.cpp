@@ -1,17 +1,10 @@
 // How near the keys that KeyDiff scores highest are to the mean query, beside all keys.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "analysis/metric/angle.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::distinct_keys_query_figure {
 
@@ -72,15 +65,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "distinct-keys-query", "Distinct keys and the mean query",
       "Mean cosine between the keys with the highest KeyDiff score, −cos(μ(K̂), k), and the mean "
       "query (KeyDiff, figure 14), compared with all keys. The paper does not say how many keys it "
       "takes; here you choose the share",
-      Topic::keys};
+      Topic::keys, compute);
   info.choices = {number_choice(
       "share", "Share", "Share of the keys that count as distinct, in percent", "10", 0.1, 100.0)};
-  info.compute = compute;
   return info;
 }
 

@@ -79,9 +79,7 @@ void Distributions::write_csv(CsvWriter& csv) const {
   for (const Column& column : columns) {
     for (const Row& row : column.rows) {
       for (std::size_t t = 0; t < row.values.size(); ++t) {
-        csv.row({std::string_view(column.title), static_cast<long>(layer),
-                 std::string_view(row.name), static_cast<long>(t),
-                 static_cast<double>(row.values[t])});
+        csv.row({column.title, layer, row.name, t, row.values[t]});
       }
     }
   }

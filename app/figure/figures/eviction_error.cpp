@@ -1,24 +1,15 @@
 // One eviction, token by token: the entries that a policy drops and those that CAOTE would drop
 // from the same cache, and the effect of each choice on the output.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <tuple>
 
-#include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
 #include "analysis/policy/policy_catalog.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::eviction_error_figure {
 
@@ -67,8 +58,7 @@ class EvictionErrorFigure final : public PanelFigure {
              "sum_of_errors", "joint_error"});
     constexpr std::string_view none;
     for (const Entry& one : entries) {
-      csv.row({static_cast<long>(one.token), one.score, one.caote, static_cast<long>(one.kept),
-               static_cast<long>(one.kept_caote), none, none, none});
+      csv.row({one.token, one.score, one.caote, one.kept, one.kept_caote, none, none, none});
     }
     csv.row({none, none, none, none, none, "policy", by_policy.sum, by_policy.joint});
     csv.row({none, none, none, none, none, "caote", by_caote.sum, by_caote.joint});
@@ -329,16 +319,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "eviction-error", "One eviction, with CAOTE's choice",
       "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, with the policy's scores as attention "
       "h: the entries that the policy evicts and those that CAOTE would evict from the same cache "
       "(CAOTE figure 1), and the sum of c beside the error of evicting all together, of both",
-      Topic::values};
+      Topic::values, compute, kTwoColumns);
   info.zoom = Zoom::x;
   info.needs = {.head = true, .step = true, .policy = true, .scores = true};
-  info.width_mm = 178.0;
-  info.compute = compute;
   return info;
 }
 

@@ -1,18 +1,10 @@
 // The cache as a film strip: tokens along x, steps downwards.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/metric/sink.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/head_sink.h"
 #include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_margin.h"
 #include "app/plot/text_flow.h"
 
@@ -105,8 +97,8 @@ class Filmstrip final : public Figure {
         const std::size_t i = index(static_cast<int>(s), static_cast<int>(t));
         if (cells[i] == kAbsent) continue;
         const bool shield = cells[i] == TokenState::protected_;
-        csv.row({s, t, std::string_view(state_name(shield ? TokenState::retained : cells[i])),
-                 static_cast<long>(shield), scored ? ranks[i] / 255.0 : std::nan("")});
+        csv.row({s, t, state_name(shield ? TokenState::retained : cells[i]), shield,
+                 scored ? ranks[i] / 255.0 : std::nan("")});
       }
     }
   }
@@ -523,18 +515,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "filmstrip", "Film strip",
       "A head's cache over time: a column is a token, a row a step. Blue: in the cache, lighter "
       "with a lower score; vermillion: evicted at this step; plum: synthetic, with a key, value or "
       "log-bias of its own; green line: protected; dashed: the edge of the model's sliding window, "
       "if it has one",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 2.4);
   info.zoom = Zoom::x;
   info.needs = {.head = true, .tokens = true, .policy = true, .scores = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
-  info.compute = compute;
   return info;
 }
 

@@ -2,20 +2,10 @@
 
 #include "analysis/replay/follow.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/read_dots.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
 #include "app/plot/printable.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::follow_figure {
 
@@ -97,11 +87,10 @@ class Follow final : public Figure {
              "restored_logit"});
     for (const Followed& one : policies) {
       for (const FollowedHead& head : one.heads) {
-        csv.row({std::string_view(one.policy), static_cast<long>(head.reads.layer),
-                 static_cast<long>(head.reads.head), head.reads.question, head.reads.answer,
-                 head.reads.later, head.reads.read, share_of(head), head.fate.kept,
-                 static_cast<long>(head.fate.first_loss), static_cast<long>(head.fate.last_loss),
-                 head.loss, head.restored.change, head.restored.effect});
+        csv.row({one.policy, head.reads.layer, head.reads.head, head.reads.question,
+                 head.reads.answer, head.reads.later, head.reads.read, share_of(head),
+                 head.fate.kept, head.fate.first_loss, head.fate.last_loss, head.loss,
+                 head.restored.change, head.restored.effect});
       }
     }
   }
@@ -283,18 +272,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "follow", "Follow tokens",
       "The followed tokens in every head: the share still in the cache after the step, and as a "
       "dot the share of the answer's attention (else the question's) that reads them with the full "
       "cache. A large dot on a dark cell is a head that reads tokens that it lost",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 2.4);
   info.limits = true;
   info.needs = {.step = true, .policy = true, .all_layers = true, .beside = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
   info.choices = {tokens_choice()};
-  info.compute = compute;
   return info;
 }
 

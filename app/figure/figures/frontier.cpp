@@ -1,26 +1,13 @@
 // Fewer bits or fewer entries: the loss against the bytes held, for policies with and without
 // quantisation, and the policy that loses least at each size.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <optional>
-
-#include "analysis/error.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/trace/trace_size.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/series.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::frontier_figure {
 
@@ -121,8 +108,7 @@ class Frontier final : public PanelFigure {
   static void write_row(CsvWriter& csv, std::string_view policy, int entries,
                         const std::string& layer, const std::string& head, const Held& held,
                         bool best) {
-    csv.row({policy, static_cast<long>(entries), std::string_view(layer), std::string_view(head),
-             held.bytes, held.full, held.error, static_cast<long>(best ? 1 : 0)});
+    csv.row({policy, entries, layer, head, held.bytes, held.full, held.error, best ? 1 : 0});
   }
   void write_row(CsvWriter& csv, std::size_t s, std::size_t b, const std::string& layer,
                  const std::string& head, const Held& held, bool best) const {
@@ -352,15 +338,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "frontier", "Fewer bits or fewer entries",
       "What is lost against the bytes that the caches hold, for policies with entries of 16, 4 and "
       "2 bits at several budgets; the bar at the foot names what loses least at each size. Over "
       "all heads, and in the selected one",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.2);
   info.needs = {.head = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.2;
   info.choices = {
       policies_choice("A,B"),
       budgets_choice("6.25%,12.5%,25%,50%,200%"),
@@ -368,7 +352,6 @@ FigureInfo entry() {
       number_choice("group", "Group", "Numbers that share a scale", "32", 8, 1024),
       number_choice("residual", "Residual", "The last entries, which stay exact", "32", 0, 1e6)};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

@@ -1,19 +1,9 @@
 // How many entries each head holds: the entries that an allocation (AdaKV, PyramidKV) gives each
 // head.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "analysis/policy/published.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::head_budgets_figure {
 
@@ -63,8 +53,7 @@ class HeadBudgets final : public Figure {
       for (long i = 0; i < static_cast<long>(layers) * heads; ++i) {
         const auto entries = static_cast<double>(one.entries[static_cast<std::size_t>(i)]);
         if (i % heads >= present[static_cast<std::size_t>(i / heads)]) continue;
-        csv.row({std::string_view(one.policy), i / heads, i % heads, std::lround(entries),
-                 entries / one.budget});
+        csv.row({one.policy, i / heads, i % heads, std::lround(entries), entries / one.budget});
       }
     }
   }
@@ -156,17 +145,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "head-budgets", "Entries per head",
       "How many entries each head holds after the step. AdaKV divides a layer's entries by the "
       "scores of its heads, PyramidKV gives each layer its own budget; the budget N is the mean",
-      Topic::kept};
+      Topic::kept, compute, kColumn, 1.5);
   info.limits = true;
   info.needs = {.step = true, .comparison = true};
-  info.aspect = 1.5;
-  info.choices = {policies_choice(published_list({"adakv", "pyramid"})),
-                  {"show", "Show", "Entries, or entries over the budget N", {"entries", "share"}}};
-  info.compute = compute;
+  info.choices = {
+      policies_choice(published_list({"adakv", "pyramid"})),
+      word_choice("show", "Show", "Entries, or entries over the budget N", {"entries", "share"})};
   return info;
 }
 

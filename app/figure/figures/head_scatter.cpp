@@ -179,8 +179,7 @@ void HeadScatter::write_csv(CsvWriter& csv) const {
   for (const Panel& panel : panels) {
     const double rho = correlation(panel);
     for (const Dot& dot : panel.dots) {
-      csv.row({std::string_view(panel.policy), static_cast<long>(dot.layer),
-               static_cast<long>(dot.head), dot.x, dot.y, rho});
+      csv.row({panel.policy, dot.layer, dot.head, dot.x, dot.y, rho});
     }
   }
 }

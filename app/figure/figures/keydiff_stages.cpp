@@ -1,17 +1,10 @@
 // KeyDiff's three stages at one step: the anchor, the cosine of every key to it, the kept entries.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 
 #include "analysis/metric/angle.h"
 #include "analysis/metric/pca.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::keydiff_stages_figure {
 
@@ -43,8 +36,7 @@ class KeydiffStages final : public PanelFigure {
     csv.row({"token", "along_anchor", "across", "cosine_to_anchor", "kept"});
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto row = static_cast<Eigen::Index>(i);
-      csv.row({static_cast<long>(tokens[i]), static_cast<double>(plane(row, 0)),
-               static_cast<double>(plane(row, 1)), cosines[i], static_cast<long>(kept[i])});
+      csv.row({tokens[i], plane(row, 0), plane(row, 1), cosines[i], kept[i]});
     }
   }
 
@@ -205,16 +197,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "keydiff-stages", "Stages of KeyDiff",
       "KeyDiff, figure 3: the anchor μ(K̂) = (1/n)Σ k_i/‖k_i‖ of the cache, the cosine of every key "
       "to the anchor, and the kept keys, those with the lowest cosine. Shown for any policy, with "
       "the cache of that policy",
-      Topic::keys};
+      Topic::keys, compute, kTwoColumns, 2.6);
   info.needs = {.head = true, .step = true, .policy = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
-  info.compute = compute;
   return info;
 }
 

@@ -174,10 +174,10 @@ void LinePanels::write_csv(CsvWriter& csv) const {
     const std::string_view title = panel.title.empty() ? panel.id : panel.title;
     for (const Band& band : panel.bands) {
       for (std::size_t i = 0; !band.low_id.empty() && i < band.x.size(); ++i) {
-        csv.row({title, std::string_view(band.low_id), band.x[i], band.low[i]});
+        csv.row({title, band.low_id, band.x[i], band.low[i]});
       }
       for (std::size_t i = 0; !band.high_id.empty() && i < band.x.size(); ++i) {
-        csv.row({title, std::string_view(band.high_id), band.x[i], band.high[i]});
+        csv.row({title, band.high_id, band.x[i], band.high[i]});
       }
     }
     for (const Line& line : panel.lines) {
@@ -190,7 +190,7 @@ void LinePanels::write_csv(CsvWriter& csv) const {
           csv.row({title, id, point.x, point.y});
         } else {
           const auto cell = static_cast<std::size_t>(point.x);
-          csv.row({title, id, std::string_view(panel.x.names.at(cell)), point.y});
+          csv.row({title, id, panel.x.names.at(cell), point.y});
         }
       }
     }
@@ -231,14 +231,11 @@ void mark_chance(LinePanels::Panel& panel, const std::vector<std::string>& polic
 }
 
 ChoiceInfo curve_scale_choice() {
-  ChoiceInfo scale;
-  scale.name = "scale";
-  scale.title = "Scale";
-  scale.tooltip =
+  return word_choice(
+      "scale", "Scale",
       "Scale of the values: logarithmic, linear from 0, or (auto) logarithmic where all are above "
-      "0 and the largest is at least 30 times the smallest";
-  scale.values = {"auto", "linear", "log"};
-  return scale;
+      "0 and the largest is at least 30 times the smallest",
+      {"auto", "linear", "log"});
 }
 
 Axis curve_axis(std::string label, const LinePanels::Panel& panel, const std::string& scale) {

@@ -1,13 +1,7 @@
 // Cosine of a token's key, and of its value, to those of the tokens before it.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "analysis/metric/merging.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::local_similarity_figure {
 
@@ -104,19 +98,20 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 FigureInfo entry() {
   FigureInfo info{
-      "local-similarity", "Local similarity",
+      "local-similarity",
+      "Local similarity",
       "cos(k_t, k_{t−n}) by distance n (KVMerger, figure 3a): keys are similar to those of "
       "neighbours, values are not",
-      Topic::merging};
+      Topic::merging,
+      compute,
+      kTwoColumns};
   info.needs.head = true;
-  info.width_mm = 178.0;
   info.choices = {
-      {"lines",
-       "Lines",
-       "The mean over all tokens for every head, or single tokens of one head as in the paper",
-       {"heads", "tokens"}},
+      word_choice(
+          "lines", "Lines",
+          "The mean over all tokens for every head, or single tokens of one head as in the paper",
+          {"heads", "tokens"}),
       number_choice("distance", "Distance", "The largest distance, in tokens", "64", 1, 4096)};
-  info.compute = compute;
   return info;
 }
 

@@ -3,22 +3,13 @@
 
 #include "analysis/trace/loops.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "analysis/policy/kit/rows.h"
 #include "analysis/text.h"
 #include "analysis/trace/given_tokens.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::loops_figure {
 
@@ -156,20 +147,17 @@ class LoopsFigure final : public Figure {
         {"token", "layer", "head", "lost_value_range", "loop_first", "loop_length", "loop_tokens"});
     constexpr std::string_view none;
     for (const Loop& loop : loops.spans) {
-      csv.row({none, none, none, none, static_cast<long>(loop.first),
-               static_cast<long>(loop.length), static_cast<long>(loop.tokens)});
+      csv.row({none, none, none, none, loop.first, loop.length, loop.tokens});
     }
     for (std::size_t i = 0; i < mean.size(); ++i) {
       if (!std::isnan(mean[i])) {
-        csv.row({static_cast<long>(first) + static_cast<long>(i), none, none, mean[i], none, none,
-                 none});
+        csv.row({first + i, none, none, mean[i], none, none, none});
       }
     }
     for (const LoopRow& row : rows) {
       for (std::size_t i = 0; i < row.lost.size(); ++i) {
         if (std::isnan(row.lost[i])) continue;
-        csv.row({static_cast<long>(first) + static_cast<long>(i), static_cast<long>(row.layer),
-                 static_cast<long>(row.head), row.lost[i], none, none, none});
+        csv.row({first + i, row.layer, row.head, row.lost[i], none, none, none});
       }
     }
   }
@@ -332,12 +320,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "loops", "Loops and lost values",
       "Where the text that the model wrote begins to repeat itself, above; below, what each head "
       "lost at each written token: the value range of the entries that left, as a multiple of the "
       "mean of all (VaSE, arXiv 2606.03928: loops begin when large ranges leave)",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 1.8);
   info.zoom = Zoom::x;
   info.limits = true;
   info.choices = {number_choice("over", "Mean over",
@@ -345,14 +333,11 @@ FigureInfo entry() {
                                 "step alone",
                                 "8", 1, 1024)};
   info.needs = {.policy = true, .all_layers = true};
-  info.width_mm = 178.0;
-  info.aspect = 1.8;
   info.unavailable = [](const Trace& trace) -> std::string {
     return trace.length() > trace.run().prompt_length
                ? ""
                : "the trace has no generated tokens; capture it with --generate N";
   };
-  info.compute = compute;
   return info;
 }
 

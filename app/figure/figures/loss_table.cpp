@@ -1,21 +1,11 @@
 // A table for a paper: the loss of each policy at each budget.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::loss_table_figure {
 
@@ -110,9 +100,8 @@ class LossTable final : public Figure {
     csv.row({"policy", "budget", "entries", measure.choice, "least_at_budget"});
     for (std::size_t p = 0; p < policies.size(); ++p) {
       for (std::size_t b = 0; b < budgets.size(); ++b) {
-        csv.row({std::string_view(policies[p]), std::string_view(budgets[b]),
-                 static_cast<long>(entries[p * budgets.size() + b]), value(p, b),
-                 static_cast<long>(is_best(p, b))});
+        csv.row(
+            {policies[p], budgets[b], entries[p * budgets.size() + b], value(p, b), is_best(p, b)});
       }
     }
   }
@@ -243,26 +232,23 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "loss-table", "Relative loss by policy and budget",
       "A table: how much the answer's queries lose (else the question's, else all later ones), for "
       "each policy at each budget, relative to the full cache. Also as LaTeX: -o table.tex",
-      Topic::comparisons};
+      Topic::comparisons, compute, 120.0, 2.0);
   info.limits = true;
   info.needs.comparison = true;
-  info.width_mm = 120.0;
-  info.aspect = 2.0;
-  ChoiceInfo measure{"measure",
-                     "Measure",
-                     "What a cell holds: the change of the model's attention output, that of the "
-                     "worst layer, or the attention lost",
-                     {}};
+  ChoiceInfo measure =
+      word_choice("measure", "Measure",
+                  "What a cell holds: the change of the model's attention output, that of the "
+                  "worst layer, or the attention lost",
+                  {});
   for (const TableMeasure& one : kTableMeasures) measure.values.emplace_back(one.choice);
   info.choices = {measure,
                   policies_choice(published_list({"A", "B", "h2o", "tova", "snapkv", "keydiff"})),
                   budgets_choice("5%,10%,20%,40%"), random_choice("row")};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

@@ -1,12 +1,8 @@
 // Cosine of the mean key and the mean query of every query head.
 
-#include <fmt/format.h>
-
 #include "analysis/metric/angle.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::mean_key_query_figure {
 
@@ -58,13 +54,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  return figure_info(
       "mean-key-query", "Mean key and mean query",
       "cos(k̄, q̄) of every query head, k̄ = (1/n)Σ k_i, q̄ = (1/n)Σ q_i (KeyDiff, figure 12). If it "
       "is negative, keys that differ from the mean receive more attention",
-      Topic::keys};
-  info.compute = compute;
-  return info;
+      Topic::keys, compute);
 }
 
 }  // namespace kvloupe::figure::mean_key_query_figure

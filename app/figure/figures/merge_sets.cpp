@@ -1,17 +1,8 @@
 // Which tokens become one entry at a step, with what weights, and how like they were.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::merge_sets_figure {
 
@@ -52,16 +43,14 @@ class MergeSets final : public PanelFigure {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     for (std::size_t m = 0; m < merges.size(); ++m) {
       for (std::size_t i = 0; i < merges[m].from.size(); ++i) {
-        csv.row({static_cast<long>(merges[m].into), static_cast<long>(merges[m].from[i]),
-                 static_cast<double>(merges[m].weights[i]), measures[m].least_cosine,
+        csv.row({merges[m].into, merges[m].from[i], merges[m].weights[i], measures[m].least_cosine,
                  measures[m].effective_members, measures[m].least_member_cosine,
                  measures[m].mean_member_cosine, none, none});
       }
     }
     for (const Refit& refit : refits) {
-      csv.row({static_cast<long>(refit.token), static_cast<long>(refit.token), 1.0, none, none,
-               none, none, static_cast<double>(refit.log_bias),
-               static_cast<double>(refit.value_change)});
+      csv.row({refit.token, refit.token, 1.0, none, none, none, none, refit.log_bias,
+               refit.value_change});
     }
   }
 
@@ -352,21 +341,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "merge-sets", "Merging sets",
       "KVMerger, algorithm 1: neighbours whose keys have a cosine above the threshold become one "
       "entry at their pivot, with Gaussian weights; the policy sets the threshold. Below: how "
       "similar keys are to the keys before them, and how similar a merged key (an average of "
       "rotated keys) is to its members. Under attentionmatching: the entries that were refitted, "
       "with their log-biases",
-      Topic::merging};
+      Topic::merging, compute, kTwoColumns, 2.0);
   info.zoom = Zoom::x;
   info.limits = true;
   info.needs = {.head = true, .step = true, .tokens = true, .comparison = true};
-  info.width_mm = 178.0;
   info.choices = {policies_choice("h2o+kvmerger")};
-  info.aspect = 2.0;
-  info.compute = compute;
   return info;
 }
 

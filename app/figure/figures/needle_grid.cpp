@@ -1,19 +1,9 @@
 // Needles found in the model with each policy in its cache: prompt length × depth.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::needle_grid_figure {
 
@@ -75,8 +65,8 @@ class NeedleGrid final : public PanelFigure {
         for (std::size_t l = 0; l < lengths.size(); ++l) {
           const std::size_t at = d * lengths.size() + l;
           const MeanInterval share = map.interval(at);
-          csv.row({std::string_view(map.policy), of, lengths[l], depths[d], map.runs[at],
-                   static_cast<double>(map.found[at]), share.low, share.high});
+          csv.row({map.policy, of, lengths[l], depths[d], map.runs[at], map.found[at], share.low,
+                   share.high});
         }
       }
     }
@@ -190,10 +180,9 @@ FigureInfo entry() {
       "needle-grid", "Needles by length and depth",
       "Share of needles that the model finds with each policy in its cache, by the prompt's length "
       "and the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at "
-      "the evaluated budget nearest to the chosen one");
-  info.topic = Topic::model_cache;
+      "the evaluated budget nearest to the chosen one",
+      compute, kTwoColumns);
   info.limits = true;
-  info.width_mm = 178.0;
   info.needs.evaluated_budget = true;
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (evaluation.task == Evaluation::Task::needle) return {};
@@ -202,7 +191,6 @@ FigureInfo entry() {
                ? "has no needle at several depths; show figure rescue"
                : "has no needles; show figure perplexity-budget, or run --task needle";
   };
-  info.compute = compute;
   return info;
 }
 

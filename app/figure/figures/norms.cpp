@@ -2,10 +2,6 @@
 
 #include "analysis/metric/norms.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "app/figure/figures/distributions.h"
 #include "app/figure/figures/figures.h"
 
@@ -57,15 +53,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "norms", "Lengths of keys, queries, values",
       "L2 norms (KeyDiff, figure 13): if those of keys and queries vary little, attention depends "
       "only on the angles",
-      Topic::keys};
+      Topic::keys, compute, kTwoColumns, 2.4);
   info.needs.head = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
-  info.compute = compute;
   return info;
 }
 

@@ -42,12 +42,11 @@ std::vector<std::string> measures_with_values(const StudyTable& study, bool by_h
 
 ChoiceInfo name_choice(std::string name, std::string title, std::string tooltip,
                        std::string by_default) {
-  ChoiceInfo choice{.name = std::move(name),
-                    .title = std::move(title),
-                    .tooltip = std::move(tooltip),
-                    .values = {std::move(by_default)},
-                    .kind = ChoiceKind::name};
-  return choice;
+  return {std::move(name),
+          std::move(title),
+          std::move(tooltip),
+          {std::move(by_default)},
+          ChoiceKind::name};
 }
 
 /// The place of a chosen name among those of the file.
@@ -77,12 +76,11 @@ bool is_head_measure(const ChoiceInfo& choice) {
 
 }  // namespace
 
-FigureInfo study_figure(std::string name, std::string title, std::string tooltip) {
-  FigureInfo info;
-  info.name = std::move(name);
-  info.title = std::move(title);
-  info.tooltip = std::move(tooltip) + ". From the results file of kvloupe study";
-  info.topic = Topic::comparisons;
+FigureInfo study_figure(std::string name, std::string title, std::string tooltip, Compute compute,
+                        double width_mm, double aspect) {
+  FigureInfo info = figure_info(std::move(name), std::move(title),
+                                std::move(tooltip) + ". From the results file of kvloupe study",
+                                Topic::comparisons, compute, width_mm, aspect);
   info.needs = {.fewest_traces = 0, .most_traces = 0, .evaluation = true};
   info.unfit = why_no_study;
   return info;
@@ -375,12 +373,10 @@ std::string closing_text(const FigureInput& input, const std::string& by_default
 }
 
 FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
-                             const char* verb) {
-  FigureInfo info;
-  info.name = std::move(name);
-  info.title = std::move(title);
+                             Compute compute, double width_mm, double aspect, const char* verb) {
+  FigureInfo info = study_figure(std::move(name), std::move(title), "", compute, width_mm, aspect);
   info.tooltip = std::move(tooltip) + ". From the results of kvloupe-capture " + verb;
-  info.needs = {.fewest_traces = 0, .most_traces = 0, .evaluation = true};
+  info.topic = Topic::model_cache;
   info.unfit = why_no_evaluation;
   return info;
 }

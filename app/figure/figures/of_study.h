@@ -17,7 +17,8 @@
 namespace kvloupe::figure {
 
 /// A catalogue line with the needs of such a figure.
-FigureInfo study_figure(std::string name, std::string title, std::string tooltip);
+FigureInfo study_figure(std::string name, std::string title, std::string tooltip, Compute compute,
+                        double width_mm = kColumn, double aspect = 1.0);
 
 /// Typed choices under their usual names. "first" is the file's first.
 ChoiceInfo study_measure_choice();
@@ -110,6 +111,7 @@ std::string closing_text(const FigureInput& input, const std::string& by_default
 
 /// A catalogue line with the needs of such a figure; `verb` of kvloupe-capture writes the results.
 FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
+                             Compute compute, double width_mm = kColumn, double aspect = 1.0,
                              const char* verb = "eval");
 
 /// Why a file is not of kvloupe-capture eval: the one line that sends a person to what shows it.

@@ -1,11 +1,6 @@
 // Layers × heads, each cell one measure of one head.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "analysis/measure/measure_catalog.h"
@@ -13,14 +8,11 @@
 #include "analysis/metric/sink.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/figure/figures/read_dots.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::overview_figure {
 
@@ -742,30 +734,28 @@ Needs needs_with(const Choices& choices) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "overview", "Overview",
       "One measure of every head, mean over its query heads: the effect of eviction on later "
       "queries, S, ℒ and its bound θ (CriticalKV), "
       "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; what became of "
       "followed tokens; what A and B both keep; or what the heads do with the full cache: the mean "
       "attention on token 0, their roles, their effective tokens",
-      Topic::kept};
+      Topic::kept, compute, kColumn, 1.5);
   info.limits = true;
   info.needs_with = needs_with;
   info.needs = needs_with({});
-  info.aspect = 1.5;
-  ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
+  ChoiceInfo measure =
+      word_choice("measure", "Measure", "The measure that the colour of a head shows", {});
   for (const OverviewMeasure& one : overview_measures()) measure.values.push_back(one.name);
-  const ChoiceInfo scale{
-      "scale",
-      "Scale",
+  const ChoiceInfo scale = word_choice(
+      "scale", "Scale",
       "Colours of the values, linear or logarithmic; relative: in percent from the mean over the "
       "heads of the same layer, where absolute values would only tell deep layers from others; "
       "auto: logarithmic where all values are above 0, are no shares, and the largest is at least "
       "100 times the smallest",
-      {"auto", "linear", "log", "relative"}};
+      {"auto", "linear", "log", "relative"});
   info.choices = {measure, tokens_choice(), scale};
-  info.compute = compute;
   return info;
 }
 

@@ -1,17 +1,10 @@
 // Keys of one head in their two principal components: the kept and the evicted ones.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <limits>
-#include <optional>
 
 #include "analysis/metric/pca.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
-#include "app/plot/frame.h"
 
 namespace kvloupe::figure::pca_figure {
 
@@ -84,9 +77,7 @@ class Pca final : public Figure {
       for (std::size_t t = 0; t < panel.states.size(); ++t) {
         if (is_out_of_play(panel.states[t])) continue;
         const auto row = static_cast<Eigen::Index>(t);
-        csv.row({std::string_view(panel.title), static_cast<long>(t),
-                 static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)),
-                 std::string_view(state_name(panel.states[t]))});
+        csv.row({panel.title, t, points(row, 0), points(row, 1), state_name(panel.states[t])});
       }
     }
   }
@@ -261,20 +252,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "pca", "Keys in two components",
       "All keys of a head in two principal components, retained and evicted (KeyDiff, figures 4 "
       "and 7–9). The basis is fitted once to all keys; the star is the mean of the keys in the "
       "cache at the step",
-      Topic::keys};
+      Topic::keys, compute, kColumn, 1.25);
   info.zoom = Zoom::both;
   info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
-  info.aspect = 1.25;
-  info.choices = {{"rope",
-                   "RoPE",
-                   "Keys after the rotary embedding, as the cache holds them, or before it",
-                   {"after", "before"}}};
-  info.compute = compute;
+  info.choices = {word_choice(
+      "rope", "RoPE", "Keys after the rotary embedding, as the cache holds them, or before it",
+      {"after", "before"})};
   return info;
 }
 

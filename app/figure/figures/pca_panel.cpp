@@ -1,16 +1,10 @@
 // Keys of one head in two components, a panel per policy, and the entries that all of them keep, in
 // one panel.
 
-#include <fmt/format.h>
-
 #include "analysis/metric/pca.h"
 #include "analysis/policy/published.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/series.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::pca_panel_figure {
 
@@ -43,9 +37,7 @@ class PcaPanel final : public PanelFigure {
     csv.row({"policy", "token", "pc1", "pc2", "retained"});
     for (std::size_t p = 0; p < policies.size(); ++p) {
       for (int t = first; t < seen; ++t) {
-        csv.row({std::string_view(policies[p]), static_cast<long>(t),
-                 static_cast<double>(points(t, 0)), static_cast<double>(points(t, 1)),
-                 static_cast<long>(retained(p, t))});
+        csv.row({policies[p], t, points(t, 0), points(t, 1), retained(p, t)});
       }
     }
   }
@@ -214,23 +206,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "pca-panel", "Keys in two components, policy by policy",
       "The keys of a head that each policy retains (in its colour) and evicts (grey), in two "
       "principal components fitted once to all its keys, and the keys that each retains in one "
       "panel (KeyDiff, figures 4 and 7–9)",
-      Topic::keys};
+      Topic::keys, compute, kTwoColumns, 1.5);
   info.zoom = Zoom::both;
   info.needs = {.head = true, .step = true, .comparison = true};
-  info.width_mm = 178.0;
   info.choices = {
       policies_choice(published_list({"A", "B", "sink", "tova", "h2o", "snapkv", "keydiff"})),
-      {"rope",
-       "RoPE",
-       "Keys after the rotary embedding, as the cache holds them, or before it",
-       {"after", "before"}}};
-  info.aspect = 1.5;
-  info.compute = compute;
+      word_choice("rope", "RoPE",
+                  "Keys after the rotary embedding, as the cache holds them, or before it",
+                  {"after", "before"})};
   return info;
 }
 

@@ -1,16 +1,8 @@
 // Quality of a model with each policy in its cache, against the budget.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::perplexity_budget_figure {
 
@@ -197,19 +189,14 @@ FigureInfo entry() {
       "Quality of the model with each policy in its cache: perplexity minus the "
       "full cache's (after CAOTE table 4; it may be negative), or, for "
       "results with needles, the share found; each with its 95 % interval, or with the "
-      "prompts where they are fewer than 10");
-  info.topic = Topic::model_cache;
-  info.aspect = 1.4;
-  ChoiceInfo measure;
-  measure.name = "measure";
-  measure.title = "Measure";
-  measure.tooltip =
+      "prompts where they are fewer than 10",
+      compute, kColumn, 1.4);
+  info.choices = {word_choice(
+      "measure", "Measure",
       "Of results with perplexity: the difference of the perplexity (auto) or of the loss, KL from "
       "the full cache's distributions, or how often the most probable token is the same. auto, of "
-      "results with needles: the share found";
-  measure.values = {"auto", "perplexity", "loss", "kl", "top1"};
-  info.choices = {measure};
-  info.compute = compute;
+      "results with needles: the share found",
+      {"auto", "perplexity", "loss", "kl", "top1"})};
   return info;
 }
 

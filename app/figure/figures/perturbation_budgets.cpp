@@ -1,10 +1,7 @@
 // Output perturbation per budget, with and without the second stage of CriticalKV.
 
-#include <fmt/format.h>
-
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::perturbation_budgets_figure {
@@ -81,18 +78,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "perturbation-budgets", "Perturbation per budget",
       "Mean ℒ with and without the two stages of CriticalKV, at several budgets (CriticalKV, "
       "figures 7 and 11), and the share of query heads with a smaller ℒ",
-      Topic::perturbation};
+      Topic::perturbation, compute, kTwoColumns, 2.6);
   info.needs = {.step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
   info.choices = stage_choices();
   info.choices.push_back(budgets_choice("2.5%,5%,10%,20%,40%"));
   info.unavailable = no_perturbation;
-  info.compute = compute;
   return info;
 }
 

@@ -1,16 +1,8 @@
 // By how much the second stage of CriticalKV reduces each query head's output perturbation.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::perturbation_heads_figure {
 
@@ -50,7 +42,7 @@ class PerturbationHeads final : public Figure {
     for (long l = 0; l < layers; ++l) {
       for (long h = 0; h < rows[static_cast<std::size_t>(l)].query_heads; ++h) {
         const auto at = static_cast<std::size_t>(l * heads + h);
-        csv.row({l, h, without[at], with[at], static_cast<double>(reductions[at])});
+        csv.row({l, h, without[at], with[at], reductions[at]});
       }
     }
   }
@@ -151,17 +143,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "perturbation-heads", "Perturbation per head",
       "ℒ = ‖(A − A′)VW_O‖ with and without the two stages of CriticalKV, per query head "
       "(CriticalKV, figures 5 and 9; 12 and 13 for the L2 norm)",
-      Topic::perturbation};
+      Topic::perturbation, compute, kColumn, 1.3);
   info.limits = true;
   info.needs = {.step = true, .comparison = true};
-  info.aspect = 1.3;
   info.choices = stage_choices();
   info.unavailable = no_perturbation;
-  info.compute = compute;
   return info;
 }
 

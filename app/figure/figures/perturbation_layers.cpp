@@ -1,9 +1,6 @@
 // Output perturbation per layer, with and without the second stage of CriticalKV.
 
-#include <fmt/format.h>
-
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::perturbation_layers_figure {
@@ -48,17 +45,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "perturbation-layers", "Perturbation per layer",
       "ℒ per layer with and without the two stages of CriticalKV (after CriticalKV, figures 6 and "
       "10, which follow hidden states through a running model; here each layer is computed alone)",
-      Topic::perturbation};
+      Topic::perturbation, compute, kColumn, 1.5);
   info.needs = {.step = true, .comparison = true};
-  info.aspect = 1.5;
   info.choices = stage_choices();
   info.choices.push_back(curve_scale_choice());
   info.unavailable = no_perturbation;
-  info.compute = compute;
   return info;
 }
 

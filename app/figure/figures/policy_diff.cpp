@@ -1,19 +1,11 @@
 // Tokens that one of two policies keeps and the other does not.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
 
-#include "analysis/error.h"
 #include "analysis/metric/sink.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/text_flow.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::policy_diff_figure {
 
@@ -92,8 +84,7 @@ class PolicyDiff final : public Figure {
       for (long t = selection.first_token; t <= selection.last_token; ++t) {
         const Kept kept = rows[r][static_cast<std::size_t>(t)];
         if (is_out_of_play(kept)) continue;
-        csv.row({static_cast<long>(layer), static_cast<long>(head), static_cast<long>(step), t,
-                 std::string_view(kept_names[static_cast<int>(kept)])});
+        csv.row({layer, head, step, t, kept_names[static_cast<int>(kept)]});
       }
     }
   }
@@ -428,11 +419,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "policy-diff", "A against B",
       "Tokens kept only by policy A, only by policy B, by both or by neither: for every head at "
       "the step, for the selected head at every step, or on the text",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.0);
   info.zoom = Zoom::x;
   info.needs = {.head = true,
                 .step = true,
@@ -440,11 +431,8 @@ FigureInfo entry() {
                 .policy = true,
                 .all_layers = true,
                 .policy_b = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.0;
   info.choices = {
-      {"show", "Show", "Rows: heads or steps; or the text", {"heads", "steps", "text"}}};
-  info.compute = compute;
+      word_choice("show", "Show", "Rows: heads or steps; or the text", {"heads", "steps", "text"})};
   return info;
 }
 

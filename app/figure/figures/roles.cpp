@@ -1,17 +1,8 @@
 // The roles of every query head with the full cache: layers × query heads, one panel per role.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/replay/follow.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::roles_figure {
 
@@ -61,8 +52,7 @@ class Roles final : public Figure {
       if (static_cast<int>(i) % query_heads >= rows[layer].query_heads) continue;
       for (std::size_t role = 0; role < role_catalog().size(); ++role) {
         const RoleInfo& info = role_catalog()[role];
-        csv.row({static_cast<long>(i) / query_heads, static_cast<long>(i) % query_heads,
-                 static_cast<long>(is_named(roles[i], role)), std::string_view(info.label),
+        csv.row({i / query_heads, i % query_heads, is_named(roles[i], role), info.label,
                  roles[i].*info.value, info.threshold});
       }
     }
@@ -174,22 +164,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "roles", "Roles of heads",
       "The role of each query head with the full cache: rests on token 0, looks at the previous "
       "token, at the last 16, at what followed the same token before (induction), looks the answer "
       "up (retrieval), reads the question. Outlined: the head is named by this role, or rests on "
       "token 0 beside its name. Numbers: heads that reach the threshold (two thirds of it to one "
       "and a half times it). Of one trace: over many prompts, head-profile shows a study",
-      Topic::attention};
+      Topic::attention, compute, kTwoColumns, 1.8);
   info.limits = true;
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 1.8;
   info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work
     return setting != "budget" && setting != "block";
   };
-  info.compute = compute;
   return info;
 }
 

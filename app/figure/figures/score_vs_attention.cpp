@@ -1,22 +1,12 @@
 // Whether a policy's scores foretell attention: each entry's score at a step beside the attention
 // that came later.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/statistics.h"
 #include "analysis/unknown.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::score_vs_attention_figure {
 
@@ -67,9 +57,8 @@ class ScoreVsAttention final : public PanelFigure {
              "correlation_unprotected"});
     for (const Scored& one : policies) {
       for (const Entry& entry : one.entries) {
-        csv.row({std::string_view(one.policy), static_cast<long>(entry.token), entry.score,
-                 entry.rank, entry.later, std::string_view(state_name(entry.state)),
-                 one.correlation, one.correlation_free});
+        csv.row({one.policy, entry.token, entry.score, entry.rank, entry.later,
+                 state_name(entry.state), one.correlation, one.correlation_free});
       }
     }
   }
@@ -287,20 +276,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "score-vs-attention", "Scores and later attention",
       "Each entry of the cache before the step's eviction: the policy's score, and the mean of "
       "A[q,i] over all queries q after the step, with the full cache, mean over the head's query "
       "heads. A policy that foretells attention has Spearman's rank correlation ρ = 1; equal "
       "values share their rank. As a map of all heads: overview, score_attention_correlation",
-      Topic::attention};
+      Topic::attention, compute, kColumn, 1.3);
   info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
-  info.aspect = 1.3;
   info.choices = {
-      {"scores", "Scores", "The ranks of the scores, or the scores themselves", {"rank", "value"}},
-      {"scale", "Scale", "Scale of the attention's axis", {"log", "linear"}}};
+      word_choice("scores", "Scores", "The ranks of the scores, or the scores themselves",
+                  {"rank", "value"}),
+      word_choice("scale", "Scale", "Scale of the attention's axis", {"log", "linear"})};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

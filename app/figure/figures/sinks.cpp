@@ -1,21 +1,11 @@
 // Attention sinks: how strong, what depends on them, and why they cost nothing to attend to.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/sink.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::sinks_figure {
 
@@ -186,8 +176,7 @@ class SinkNorms final : public Figure {
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"token", "received_attention", "value_norm_l2"});
-    for (std::size_t t = 0; t < norms.size(); ++t)
-      csv.row({static_cast<long>(t), received[t], norms[t]});
+    for (std::size_t t = 0; t < norms.size(); ++t) csv.row({t, received[t], norms[t]});
   }
 
   std::string value_text(const Target& target) const override {
@@ -380,24 +369,21 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "sinks", "Sinks",
       "Attention sinks: the mean attention on token 0 and the output error without it, per query "
       "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of "
       "values",
-      Topic::attention};
+      Topic::attention, compute, kTwoColumns, 2.4);
   info.needs = {.head = true, .step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
-  info.choices = {{"show",
-                   "Show",
-                   "Strength of the sink and error without it; mean attention of the layer or the "
-                   "model; value norms of the head",
-                   {"heads", "averages", "averages-model", "norms"}}};
+  info.choices = {
+      word_choice("show", "Show",
+                  "Strength of the sink and error without it; mean attention of the layer or the "
+                  "model; value norms of the head",
+                  {"heads", "averages", "averages-model", "norms"})};
   info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work
     return setting != "budget";
   };
-  info.compute = compute;
   return info;
 }
 

@@ -224,9 +224,8 @@ void Strips::write_csv(CsvWriter& csv) const {
     for (const Series& series : column.series) {
       for (std::size_t r = 0; r < series.rows.size(); ++r) {
         for (const Mark& mark : series.rows[r]) {
-          csv.row({std::string_view(column.title), std::string_view(series.name),
-                   std::string_view(row_names[r]), static_cast<long>(mark.target.layer),
-                   static_cast<long>(mark.target.head), mark.value});
+          csv.row({column.title, series.name, row_names[r], mark.target.layer, mark.target.head,
+                   mark.value});
         }
       }
     }

@@ -1,16 +1,10 @@
 // A measure of a study against the budget: each policy's mean over the prompts, with its interval,
 // or with the prompts themselves where they are few.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <span>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 
 namespace kvloupe::figure::study_budget_figure {
@@ -42,8 +36,8 @@ class StudyBudget final : public Figure {
   void write_csv(CsvWriter& csv) const override {
     csv.row({"policy", "budget", x_name, "prompts", y_name, "low_95", "high_95"});
     for (const Place& one : places) {
-      csv.row({std::string_view(one.policy), std::string_view(one.budget), one.x,
-               static_cast<long>(one.prompts), one.value.mean, one.value.low, one.value.high});
+      csv.row({one.policy, one.budget, one.x, one.prompts, one.value.mean, one.value.low,
+               one.value.high});
     }
   }
 };
@@ -206,15 +200,14 @@ FigureInfo entry() {
       "A measure of a study against the budget: for each policy the mean over the prompts with "
       "its 95 % interval (of shares Wilson's, else the bootstrap's), or with each prompt where "
       "they "
-      "are fewer than 10; or the paired difference from the first policy");
-  info.aspect = 1.4;
-  ChoiceInfo show{"show",
-                  "Show",
+      "are fewer than 10; or the paired difference from the first policy",
+      compute, kColumn, 1.4);
+  ChoiceInfo show =
+      word_choice("show", "Show",
                   "Each policy's mean, or its difference from the study's first policy, prompt by "
                   "prompt",
-                  {"mean", "difference"}};
+                  {"mean", "difference"});
   info.choices = {study_measure_choice(), show, study_block_choice()};
-  info.compute = compute;
   return info;
 }
 

@@ -1,23 +1,13 @@
 // Every head of a study as a point: two measures, means over the prompts with their intervals, and
 // a third as its colour.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "analysis/error.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/ticks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_head_scatter_figure {
 
@@ -77,11 +67,9 @@ class StudyHeadScatter final : public PanelFigure {
     csv.row({"layer", "head", "x_measure", "x", "x_low_95", "x_high_95", "x_prompts", "y_measure",
              "y", "y_low_95", "y_high_95", "y_prompts", "colour_measure", "colour"});
     for (const Point3& one : heads) {
-      csv.row({static_cast<long>(one.head.layer), static_cast<long>(one.head.head),
-               std::string_view(x.name), one.x.mean, one.x.low, one.x.high,
-               static_cast<long>(one.x.count), std::string_view(y.name), one.y.mean, one.y.low,
-               one.y.high, static_cast<long>(one.y.count),
-               std::string_view(colour.name.empty() ? kLayer : colour.name), colour_of(one)});
+      csv.row({one.head.layer, one.head.head, x.name, one.x.mean, one.x.low, one.x.high,
+               one.x.count, y.name, one.y.mean, one.y.low, one.y.high, one.y.count,
+               colour.name.empty() ? kLayer : colour.name, colour_of(one)});
     }
   }
 
@@ -283,11 +271,11 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "head-scatter", "Heads by two measures",
       "Every head as a point: two measures of a study, means over its prompts with 95 % intervals "
-      "(Student, from 10 prompts on), and a third as the colour. A click selects the head");
+      "(Student, from 10 prompts on), and a third as the colour. A click selects the head",
+      compute, kColumn, 1.25);
   info.unfit = why_no_heads;
   info.limits = true;
   info.zoom = Zoom::both;
-  info.aspect = 1.25;
   ChoiceInfo scale = curve_scale_choice();
   scale.tooltip =
       "Linear axes; logarithmic ones where all values are above 0; auto: where they span a decade "
@@ -302,7 +290,6 @@ FigureInfo entry() {
       study_budget_choice(),
       study_block_choice(),
       scale};
-  info.compute = compute;
   return info;
 }
 

@@ -1,20 +1,10 @@
 // Heads × prompts of a study: which heads have the same value on every prompt, and which do not.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_heads_figure {
 
@@ -80,8 +70,8 @@ class StudyHeads final : public PanelFigure {
     csv.row({"layer", "head", "mean", "standard_deviation", "prompt", measure.name});
     for (const Row& row : rows) {
       for (std::size_t p = 0; p < prompts.size(); ++p) {
-        csv.row({static_cast<long>(row.head.layer), static_cast<long>(row.head.head), row.mean,
-                 row.deviation, std::string_view(prompts[p]), row.values[p]});
+        csv.row(
+            {row.head.layer, row.head.head, row.mean, row.deviation, prompts[p], row.values[p]});
       }
     }
   }
@@ -266,18 +256,15 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-heads", "Heads over prompts",
       "A measure of every head on every prompt of a study, heads ordered by their mean, and how "
-      "far each head's values spread: stable and unstable heads");
+      "far each head's values spread: stable and unstable heads",
+      compute, kTwoColumns, 1.5);
   info.limits = true;
   info.unfit = why_no_heads;
-  info.width_mm = 178.0;
-  info.aspect = 1.5;
-  const ChoiceInfo prompts{"prompts",
-                           "Prompts",
-                           "The order of the prompts: the study's, or by their mean over the heads",
-                           {"study", "mean"}};
+  const ChoiceInfo prompts = word_choice(
+      "prompts", "Prompts",
+      "The order of the prompts: the study's, or by their mean over the heads", {"study", "mean"});
   info.choices = {study_measure_choice(), study_policy_choice(), study_budget_choice(),
                   study_block_choice(), prompts};
-  info.compute = compute;
   return info;
 }
 

@@ -1,23 +1,11 @@
 // A measure of a study layer by layer and prompt by prompt; and as a figure of its own how far the
 // sets agree that a replay (open loop) and the run in the model (closed loop) retain.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <map>
-#include <optional>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_layers_figure {
 
@@ -85,15 +73,13 @@ class StudyLayers final : public PanelFigure {
     for (const PolicyValues& one : policies) {
       for (std::size_t l = 0; l < one.layers.size(); ++l) {
         if (!one.layers[l]) continue;
-        csv.row({std::string_view(one.policy), static_cast<long>(l), "", one.layers[l]->mean,
-                 one.layers[l]->low, one.layers[l]->high});
+        csv.row({one.policy, l, "", one.layers[l]->mean, one.layers[l]->low, one.layers[l]->high});
       }
       for (std::size_t p = 0; p < prompts.size(); ++p) {
         if (!std::isfinite(one.prompts[p])) continue;
-        csv.row({std::string_view(one.policy), "", std::string_view(prompts[p]), one.prompts[p],
-                 none, none});
+        csv.row({one.policy, "", prompts[p], one.prompts[p], none, none});
       }
-      csv.row({std::string_view(one.policy), "", "", one.mean.mean, one.mean.low, one.mean.high});
+      csv.row({one.policy, "", "", one.mean.mean, one.mean.low, one.mean.high});
     }
   }
 
@@ -282,9 +268,11 @@ FigureInfo loops_entry() {
   FigureInfo info = study_figure(
       "study-loops", "Open against closed loop, over prompts",
       "Agreement of the sets that a replay (open loop) and the run in the model (closed loop) "
-      "retain, by layer and by prompt: of the task drift of a study");
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
+      "retain, by layer and by prompt: of the task drift of a study",
+      [](const FigureInput& input, Progress& progress) {
+        return make_figure(input, progress, true);
+      },
+      kTwoColumns, 2.4);
   info.choices = {study_budget_choice(), study_block_choice()};
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (std::string why = why_no_study(evaluation); !why.empty()) return why;
@@ -294,9 +282,6 @@ FigureInfo loops_entry() {
     return "has no runs of task drift, which compare the open with the closed loop; add \"drift\" "
            "to the study's tasks and run kvloupe-capture study";
   };
-  info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(input, progress, true);
-  };
   return info;
 }
 
@@ -305,14 +290,13 @@ FigureInfo entry() {
       "study-layers", "Measure by layer, over prompts",
       "A measure of a study by layer, mean over its heads, and on each prompt: for each "
       "policy the mean over the prompts with its 95 % interval, or the prompts where they are "
-      "fewer than 10");
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
+      "fewer than 10",
+      [](const FigureInput& input, Progress& progress) {
+        return make_figure(input, progress, false);
+      },
+      kTwoColumns, 2.4);
   info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice(),
                   curve_scale_choice()};
-  info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(input, progress, false);
-  };
   return info;
 }
 

@@ -1,21 +1,11 @@
 // Prompts × policies of a study at one budget: which prompts a policy fails, and whether all fail
 // the same.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/ticks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_prompts_figure {
 
@@ -55,9 +45,8 @@ class StudyPrompts final : public PanelFigure {
   void write_csv(CsvWriter& csv) const override {
     csv.row({"prompt", "policy", "item", measure.name});
     for (std::size_t cell = 0; cell < values.size(); ++cell) {
-      csv.row({std::string_view(prompts[cell / policies.size()]),
-               std::string_view(policies[cell % policies.size()]), static_cast<long>(items[cell]),
-               static_cast<double>(values[cell])});
+      csv.row({prompts[cell / policies.size()], policies[cell % policies.size()], items[cell],
+               values[cell]});
     }
   }
 
@@ -190,15 +179,13 @@ FigureInfo entry() {
       "study-prompts", "Prompts under policies",
       "A measure of every prompt of a study under every policy at one budget: which prompts a "
       "policy fails, and whether all policies fail on the same prompts. A click on a run shows "
-      "why");
+      "why",
+      compute, kColumn, 1.4);
   info.limits = true;
-  info.aspect = 1.4;
-  const ChoiceInfo prompts{"prompts",
-                           "Prompts",
-                           "The order of the prompts: the study's, or by their mean over policies",
-                           {"study", "mean"}};
+  const ChoiceInfo prompts = word_choice(
+      "prompts", "Prompts", "The order of the prompts: the study's, or by their mean over policies",
+      {"study", "mean"});
   info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice(), prompts};
-  info.compute = compute;
   return info;
 }
 

@@ -1,22 +1,10 @@
 // Policies of a study ranked on every prompt: mean ranks with a critical difference.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <numeric>
-#include <optional>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/series.h"
-#include "app/plot/value_axis.h"
-#include "app/scene/scene.h"
 
 namespace kvloupe::figure::study_ranks_figure {
 
@@ -68,10 +56,9 @@ class StudyRanks final : public Figure {
              "p", "as_good_as_the_best"});
     for (const Ranked& one : budgets) {
       for (std::size_t p = 0; p < policies.size(); ++p) {
-        csv.row({std::string_view(one.budget), std::string_view(policies[p]),
-                 one.ranks.mean_ranks[p], one.ranks.critical_difference,
-                 static_cast<long>(one.ranks.prompts), one.ranks.chi_squared, one.ranks.f,
-                 one.ranks.p, static_cast<long>(one.as_good_as_the_best(p))});
+        csv.row({one.budget, policies[p], one.ranks.mean_ranks[p], one.ranks.critical_difference,
+                 one.ranks.prompts, one.ranks.chi_squared, one.ranks.f, one.ranks.p,
+                 one.as_good_as_the_best(p)});
       }
     }
   }
@@ -270,8 +257,8 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-ranks", "Ranks of policies, over prompts",
       "Policies ranked on each prompt of a study: mean ranks, the Friedman test, and Nemenyi's "
-      "critical difference (Demšar 2006)");
-  info.aspect = 1.6;
+      "critical difference (Demšar 2006)",
+      compute, kColumn, 1.6);
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (std::string why = why_no_study(evaluation); !why.empty()) return why;
     const StudyTable& study = *evaluation.study;
@@ -280,7 +267,6 @@ FigureInfo entry() {
                        study.compared_policies, study.compared_prompts);
   };
   info.choices = {study_measure_choice(), study_budget_choice("all"), study_block_choice()};
-  info.compute = compute;
   return info;
 }
 

@@ -1,18 +1,8 @@
 // Heads × tokens: the step at which each token left each head.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "analysis/numeric/statistics.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
-#include "app/plot/ticks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::survival_figure {
 
@@ -93,9 +83,7 @@ class Survival final : public Figure {
     csv.row({"layer", "head", "token", "left_at_step"});
     for (const Row& row : rows) {
       for (std::size_t i = 0; i < row.evicted_at.size(); ++i) {
-        csv.row({static_cast<long>(row.layer), static_cast<long>(row.head),
-                 static_cast<long>(first) + static_cast<long>(i),
-                 static_cast<long>(row.evicted_at[i])});
+        csv.row({row.layer, row.head, first + i, row.evicted_at[i]});
       }
     }
   }
@@ -264,22 +252,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "survival", "Survival in all heads",
       "Every head is a row, every token a column; the colour is the step at which the token left "
       "the head. Above: the share of heads in which a token stays",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 1.8);
   info.zoom = Zoom::x;
   info.limits = true;
   info.needs = {.tokens = true, .policy = true, .all_layers = true};
-  info.width_mm = 178.0;
-  info.aspect = 1.8;
   info.choices = {
-      {"order",
-       "Order",
-       "Heads layer by layer, or each beside the one that keeps the most similar tokens",
-       {"layer", "likeness"}}};
-  info.compute = compute;
+      word_choice("order", "Order",
+                  "Heads layer by layer, or each beside the one that keeps the most similar tokens",
+                  {"layer", "likeness"})};
   return info;
 }
 

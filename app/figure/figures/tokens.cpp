@@ -1,15 +1,8 @@
 // The text itself, each token on a ground of its fate or its score.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
-#include "app/plot/frame.h"
 #include "app/plot/text_flow.h"
 
 namespace kvloupe::figure::tokens_figure {
@@ -63,8 +56,7 @@ class Tokens final : public Figure {
     csv.row({"token", "text", "state", "evicted_at", "score"});
     for (long t = selection.first_token; t <= selection.last_token; ++t) {
       const auto i = static_cast<std::size_t>(t);
-      csv.row({t, std::string_view(tokens.text[i]), std::string_view(state_name(states[i])),
-               static_cast<long>(evicted_at[i]), static_cast<double>(scores[i])});
+      csv.row({t, tokens.text[i], state_name(states[i]), evicted_at[i], scores[i]});
     }
   }
 
@@ -190,19 +182,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "tokens", "Token text",
       "The text; the background of each token shows its fate or its score at the step. Evicted "
       "tokens are struck through, protected ones underlined",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 1.0);
   info.needs = {.head = true, .step = true, .tokens = true, .policy = true, .scores = true};
-  info.width_mm = 178.0;
-  info.aspect = 1.0;
-  info.choices = {{"colour",
-                   "Colour",
-                   "The background of a token shows its fate or its score",
-                   {"fate", "score"}}};
-  info.compute = compute;
+  info.choices = {word_choice("colour", "Colour",
+                              "The background of a token shows its fate or its score",
+                              {"fate", "score"})};
   return info;
 }
 

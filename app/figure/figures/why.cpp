@@ -1,21 +1,10 @@
 // Why one token stays or leaves: its score and rank against those needed to stay, step by step.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/explain.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
 #include "app/plot/text_flow.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::why_figure {
 
@@ -61,9 +50,8 @@ class Why final : public Figure {
     csv.row({"step", "cache_size", "score", "rank", "threshold", "margin", "retained", "reason"});
     for (const StepReason& one : explanation.steps) {
       const std::string why = reason_text(explanation, one);
-      csv.row({static_cast<long>(one.step), static_cast<long>(one.cache_size), one.score,
-               static_cast<long>(one.rank), one.threshold, one.margin,
-               static_cast<long>(one.retained), std::string_view(why)});
+      csv.row({one.step, one.cache_size, one.score, one.rank, one.threshold, one.margin,
+               one.retained, why});
     }
   }
 
@@ -271,15 +259,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "why", "Why this token",
       "The selected token's score and rank at every step, compared with the lowest score kept and "
       "the number of entries kept; its protection, and the step at which it left. If no token is "
       "selected: the closest decision of the step",
-      Topic::kept};
+      Topic::kept, compute, kColumn, 1.2);
   info.needs = {.head = true, .step = true, .token = true, .policy = true, .scores = true};
-  info.aspect = 1.2;
-  info.compute = compute;
   return info;
 }
 
