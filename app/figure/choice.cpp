@@ -182,11 +182,6 @@ const std::string& choice(const FigureInfo& info, const Choices& choices, std::s
   throw UsageError(fmt::format("figure {} has no choice '{}'", info.name, name));
 }
 
-FigureInfo figure_info(std::string name, std::string title, std::string tooltip, Topic topic,
-                       Compute compute, double width_mm, double aspect) {
-  return {std::move(name), std::move(title), std::move(tooltip), topic, compute, width_mm, aspect};
-}
-
 std::vector<PolicySpec> parse_policies(std::string_view text, const PolicySpec& a,
                                        const PolicySpec* b) {
   std::vector<PolicySpec> policies;

@@ -54,6 +54,8 @@ class CsvWriter {
   void comment(std::string_view key, std::string_view value);
   void row(std::initializer_list<Cell> cells);
   void row(std::span<const Cell> cells);
+  /// Rows as they were written.
+  void text(std::string_view rows) { out_ << rows; }
 
  private:
   std::ostream& out_;

@@ -21,7 +21,6 @@ class Agreement final : public Figure {
  public:
   bool one_head = false;
   Selection selection;
-  int budget = 0;
   std::vector<std::string> policies;
   std::vector<float> matrix;         // [P,P] shown: a head's, or the mean over heads
   std::vector<HeadAgreement> heads;  // the one that disagrees most first
@@ -72,18 +71,6 @@ class Agreement final : public Figure {
         }
       }
     }
-  }
-
-  std::string caption() const override {
-    std::string names;
-    for (std::size_t i = 0; i < policies.size(); ++i)
-      names += fmt::format("{}{}, {}", i == 0 ? "" : "; ", i + 1, policies[i]);
-    return fmt::format(
-        "Jaccard index of the retained sets of every two policies, a, {}, after step {} with N = "
-        "{} ({}); b, disagreement (1 − the mean over pairs) of every head, sorted.",
-        one_head ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
-                 : fmt::format("mean over {} heads", heads.size()),
-        selection.step, format_count(budget), names);
   }
 
  private:
@@ -237,7 +224,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Agreement>();
   figure->one_head = input.choice("of") == "head";
   figure->selection = input.selection;
-  figure->budget = budget_entries(input.budget, *input.trace);
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : chosen_policies(input)) {
     wanted.push_back({policy});
@@ -262,6 +248,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    [](const HeadAgreement& a, const HeadAgreement& b) {
                      return a.disagreement > b.disagreement;
                    });
+  std::string names;
+  for (const std::string& policy : figure->policies)
+    names += fmt::format("{}{}, {}", names.empty() ? "" : "; ",
+                         &policy - figure->policies.data() + 1, policy);
+  figure->caption_text = fmt::format(
+      "Jaccard index of the retained sets of every two policies, a, {}, after step {} with N = {} "
+      "({}); b, disagreement (1 − the mean over pairs) of every head, sorted.",
+      figure->one_head
+          ? fmt::format("in layer {}, head {}", input.selection.layer, input.selection.head)
+          : fmt::format("mean over {} heads", figure->heads.size()),
+      input.selection.step, format_count(budget_entries(input.budget, *input.trace)), names);
   return figure;
 }
 

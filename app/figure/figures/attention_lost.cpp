@@ -13,15 +13,6 @@ namespace kvloupe::figure::attention_lost_figure {
 
 namespace {
 
-/// The value below which this share of the numbers lies, between neighbours in proportion.
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - std::floor(place)) * (values[above] - values[below]);
-}
-
 /// Heads whose lost attention is known.
 std::vector<const AttentionLost*> known(const std::vector<AttentionLost>& heads) {
   std::vector<const AttentionLost*> result;

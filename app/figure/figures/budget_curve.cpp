@@ -209,8 +209,8 @@ class BudgetCurve final : public Figure {
     std::vector<LegendEntry> entries{
         {.label = measure.whole != nullptr ? bold_text() : "mean over heads",
          .fill = look.colour,
-         .line = Stroke{look.colour, kBold, {}, Cap::butt}},
-        {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}},
+         .line = Stroke{look.colour, kBold}},
+        {.label = "a head", .line = Stroke{mix_thin(style), thin_width()}},
         {.label = "limit " + number_text(limit),
          .line = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt}}};
     if (any(&Curves::chance)) {
@@ -220,8 +220,7 @@ class BudgetCurve final : public Figure {
     }
     if (any(&Curves::from))
       entries.push_back({fmt::format("from here on {}, of the budgets tested", limit_text()),
-                         MarkerShape::diamond, std::nullopt,
-                         Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
+                         MarkerShape::diamond, std::nullopt, Stroke{style.colours.ink, 0.8}});
     return entries;
   }
 
@@ -336,14 +335,9 @@ class BudgetCurve final : public Figure {
     // Nothing lost at all has no place on a logarithmic axis: its mark stands at the foot.
     const bool at_foot = log_scale && !(one.mean[at] > 0.0);
     const Point mark = axes.to_page(budgets[at], at_foot ? axes.y.first : one.mean[at]);
-    Path drop = make_line(mark, {mark.x, axes.plot.bottom()}, style.colours.ink, 0.6);
-    drop.stroke->dash = {1.0, 1.2};
-    scene.add(std::move(drop));
-    scene.add(Markers{MarkerShape::diamond,
-                      6.5,
-                      style.colours.paper,
-                      Stroke{style.colours.ink, 0.9, {}, Cap::butt},
-                      {mark}});
+    scene.add(make_line(mark, {mark.x, axes.plot.bottom()}, style.colours.ink, 0.6, {1.0, 1.2}));
+    scene.add(Markers{
+        MarkerShape::diamond, 6.5, style.colours.paper, Stroke{style.colours.ink, 0.9}, {mark}});
   }
 };
 

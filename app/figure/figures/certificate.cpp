@@ -10,29 +10,6 @@ namespace kvloupe::figure::certificate_figure {
 
 namespace {
 
-/// A CSV of its own: the promise, and not only the picture.
-class Certificate final : public Figure {
- public:
-  LinePanels lines;
-  Advice advice;
-
-  double natural_height(const DrawRequest& request) const override {
-    return lines.natural_height(request);
-  }
-  Scene draw(const DrawRequest& request) const override { return lines.draw(request); }
-  void write_csv(CsvWriter& csv) const override {
-    csv.row(
-        {"policy", "budget", "entries", "prompts", "mean_loss", "bound", "conformal", "promised"});
-    for (const PolicyAdvice& one : advice.policies) {
-      for (int b = 0; b < static_cast<int>(one.budgets.size()); ++b) {
-        const BudgetRisk& at = one.budgets[static_cast<std::size_t>(b)];
-        csv.row({one.policy, at.budget, at.entries, one.prompts, at.mean, at.bound, at.conformal,
-                 one.promised >= 0 && b >= one.promised});
-      }
-    }
-  }
-};
-
 LinePanels::Panel panel_of(const PolicyAdvice& one, double at_most) {
   LinePanels::Panel panel{.title = one.policy};
   LinePanels::Line mean;
@@ -77,9 +54,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
                         .over_full = input.choice("beside") == "full",
                         .together = input.choice("together") == "yes",
                         .block = table.block};
-  auto figure = std::make_unique<Certificate>();
+  auto figure = std::make_unique<LinePanels>();
+  Advice advice;
   try {
-    figure->advice = advise(*input.evaluation->study, request);
+    advice = advise(*input.evaluation->study, request);
   } catch (const UsageError& error) {
     throw WorkError(std::string("figure certificate: ") + error.what());
   }
@@ -87,21 +65,26 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
   y.add(request.at_most);
   long fewest = 0, most = 0;
   std::string promised;
-  for (const PolicyAdvice& one : figure->advice.policies) {
+  figure->add_row(
+      {"policy", "budget", "entries", "prompts", "mean_loss", "bound", "conformal", "promised"});
+  for (const PolicyAdvice& one : advice.policies) {
     if (one.budgets.empty()) continue;
-    figure->lines.panels.push_back(panel_of(one, request.at_most));
+    figure->panels.push_back(panel_of(one, request.at_most));
     fewest = most == 0 ? one.prompts : std::min(fewest, one.prompts);
     most = std::max(most, one.prompts);
-    for (const BudgetRisk& at : one.budgets) {
+    for (int b = 0; b < static_cast<int>(one.budgets.size()); ++b) {
+      const BudgetRisk& at = one.budgets[static_cast<std::size_t>(b)];
       x.add(at.entries);
       y.add(at.bound);
+      figure->add_row({one.policy, at.budget, at.entries, one.prompts, at.mean, at.bound,
+                       at.conformal, one.promised >= 0 && b >= one.promised});
     }
     promised += fmt::format(
         "{}{} {}", promised.empty() ? "" : ", ", one.policy,
         one.promised < 0 ? "none"
                          : budget_text(one.budgets[static_cast<std::size_t>(one.promised)].budget));
   }
-  for (LinePanels::Panel& panel : figure->lines.panels) {
+  for (LinePanels::Panel& panel : figure->panels) {
     panel.x = x_axis("Budget N (entries)", x.padded_log(), AxisScale::log);
     panel.y = y_axis("Loss", y.from_zero());
     panel.y_grid = true;
@@ -110,13 +93,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
       "Loss by budget, {}{}: line, mean over {}{}; band, up to the bound of the expected loss, "
       "which is too low with a probability of at most {:g} %{}; dashed, the limit {:g}. Upright: "
       "the smallest budget from which on the bound is within the limit: {}.{}{}",
-      figure->advice.loss, table.block == "capture" ? "" : ", block " + table.block,
+      advice.loss, table.block == "capture" ? "" : ", block " + table.block,
       fewest < most ? format_count(fewest) + " to " : "", prompts_text(table, most),
       100.0 * request.risk, request.together ? " for all policies together" : "", request.at_most,
       promised,
-      most < figure->advice.needed
-          ? fmt::format(" A promise takes at least {} prompts.", figure->advice.needed)
-          : "",
+      most < advice.needed ? fmt::format(" A promise takes at least {} prompts.", advice.needed)
+                           : "",
       closing_text(input, table.measure));
   return figure;
 }

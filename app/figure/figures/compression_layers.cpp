@@ -82,8 +82,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                                              : curves_of_sets(input, threshold, progress);
   const bool several = curves.size() > 1;
   LinePanels::Panel panel;
-  std::vector<std::string> layers;
-  for (int i = 0; i < input.trace->model().num_layers; ++i) layers.push_back(std::to_string(i));
   for (std::size_t i = 0; i < curves.size(); ++i) {
     LinePanels::Line line;
     LinePanels::Band band;
@@ -100,7 +98,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     panel.lines.push_back(std::move(line));
     if (!several) panel.bands.push_back(std::move(band));
   }
-  panel.x = name_axis(std::move(layers), "Layer");
+  panel.x = layer_names_axis(input.trace->model().num_layers);
   panel.y = y_axis("Entries left (%)", {0.0, 100.0});
   panel.y_grid = true;
   auto figure = line_panels("layer", "entries_left_percent", {std::move(panel)});

@@ -99,4 +99,33 @@ std::string Distributions::value_text(const Target& target) const {
   return text;
 }
 
+std::unique_ptr<Distributions> layer_distributions(
+    const FigureInput& input, Progress& progress, std::string measure,
+    std::vector<Distributions::Column> columns,
+    const std::function<std::vector<float>(const Matrix& rows)>& numbers) {
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
+  const ModelInfo& layer = trace.layer_model(s.layer);
+  progress.set_total(layer.num_kv_heads + layer.num_heads);
+  for (int h = 0; h < layer.num_kv_heads; ++h) {
+    progress.advance();
+    columns[0].rows.push_back({std::to_string(h), h, h == s.head, numbers(trace.key(s.layer, h))});
+    if (columns.size() < 3) continue;
+    columns[2].rows.push_back(
+        {std::to_string(h), h, h == s.head, numbers(trace.value(s.layer, h))});
+  }
+  for (int q = 0; q < layer.num_heads; ++q) {
+    progress.advance();
+    const int head = layer.head_of(q);
+    const bool chosen = s.query_head >= 0 ? q == s.query_head : head == s.head;
+    columns[1].rows.push_back(
+        {std::to_string(q), head, chosen, numbers(trace.query(s.layer, q)), q});
+  }
+  auto figure = std::make_unique<Distributions>();
+  figure->layer = s.layer;
+  figure->measure = std::move(measure);
+  figure->columns = std::move(columns);
+  return figure;
+}
+
 }  // namespace kvloupe::figure

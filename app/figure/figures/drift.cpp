@@ -94,33 +94,10 @@ class DriftFigure final : public PanelFigure {
                : fmt::format("Jaccard {:.3f} ({:.3f} to {:.3f})", one.mean, one.least, one.most);
   }
 
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "{} with N = {}, open loop (replayed on the full run) and closed loop (in the model's "
-        "cache, {} positions). a, Jaccard index of the two retained sets after each step, mean "
-        "over the layer's heads; b, its mean over the steps from the first eviction on (band: the "
-        "layer's heads); c, relative distance √(Σ‖x − x′‖²/Σ‖x‖²) of the closed loop's keys and "
-        "attention outputs from the full run's.",
-        drift.policy, format_count(drift.budget), drift.positions);
-    if (!drift.tokens.empty()) {
-      text += fmt::format(
-          " Next tokens: KL(full ‖ closed) {}{} nats, same most probable token after {:.1f} % of "
-          "tokens, loss {} nats.",
-          drift.divergence_kind == DivergenceKind::top ? "at least " : "",
-          format_number(drift.mean_divergence()), 100.0 * drift.same_top1_share(),
-          signed_number(drift.mean_loss_difference()));
-    }
-    return text;
-  }
-
  private:
   std::string_view kl_name() const {
     return drift.divergence_kind == DivergenceKind::top ? "kl_lower_bound" : "kl";
   }
-  static std::string signed_number(double value) {
-    return (value > 0.0 ? "+" : "") + format_number(value);
-  }
-
   /// From a round number below the least, so that small differences show.
   double least_shown() const {
     double least = 1.0;
@@ -226,6 +203,21 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                                                 traces[0]->layer_model(head.layer).num_kv_heads);
   }
   for (const Agreement& one : figure->by_cell) figure->map.push_back(static_cast<float>(one.mean));
+  figure->caption_text = fmt::format(
+      "{} with N = {}, open loop (replayed on the full run) and closed loop (in the model's cache, "
+      "{} positions). a, Jaccard index of the two retained sets after each step, mean over the "
+      "layer's heads; b, its mean over the steps from the first eviction on (band: the layer's "
+      "heads); c, relative distance √(Σ‖x − x′‖²/Σ‖x‖²) of the closed loop's keys and attention "
+      "outputs from the full run's.",
+      drift.policy, format_count(drift.budget), drift.positions);
+  if (drift.tokens.empty()) return figure;
+  const double loss = drift.mean_loss_difference();
+  figure->caption_text += fmt::format(
+      " Next tokens: KL(full ‖ closed) {}{} nats, same most probable token after {:.1f} % of "
+      "tokens, loss {}{} nats.",
+      drift.divergence_kind == DivergenceKind::top ? "at least " : "",
+      format_number(drift.mean_divergence()), 100.0 * drift.same_top1_share(),
+      loss > 0.0 ? "+" : "", format_number(loss));
   return figure;
 }
 

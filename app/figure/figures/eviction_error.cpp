@@ -35,9 +35,6 @@ enum Kept { kBoth, kNeither, kPolicy, kCaote };
 
 class EvictionErrorFigure final : public PanelFigure {
  public:
-  Selection selection;
-  std::string policy;
-  int budget = 0;
   int step = -1;  // −1: nothing is ever evicted
   std::vector<Entry> entries;
   Loss by_policy, by_caote;
@@ -70,26 +67,6 @@ class EvictionErrorFigure final : public PanelFigure {
         return fmt::format("score {}, c {}", format_number(one.score), format_number(one.caote));
     }
     return {};
-  }
-
-  std::string caption() const override {
-    if (step < 0) {
-      return fmt::format("Layer {}, head {}: {} with N = {} evicts nothing.", selection.layer,
-                         selection.head, policy, format_count(budget));
-    }
-    long both = 0, gone = 0;
-    for (const Entry& one : entries) {
-      gone += !one.kept;
-      both += !one.kept && !one.kept_caote;
-    }
-    return fmt::format(
-        "The eviction of step {} in layer {}, head {}, {} with N = {}: a, error c of evicting each "
-        "entry alone, with the policy's scores as attention; CAOTE evicts the entries with the "
-        "lowest c, except protected ones ({} of {} are evicted by both). b, change of the output "
-        "of the step's last query under either choice, before W_O, mean over the group's query "
-        "heads: the sum of c with the query's own attention, and the error ‖o − o′‖₂ of "
-        "evicting all together.",
-        step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
 
  private:
@@ -272,10 +249,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     throw WorkError("the policy already uses the values; choose its score alone, such as h2o");
   const HeadReplay& head = head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<EvictionErrorFigure>();
-  figure->selection = s;
-  figure->policy = replay.policy;
-  figure->budget = replay.budget;
   figure->step = evicting_step(head, s.step);
+  const std::string with =
+      fmt::format("{} with N = {}", replay.policy, format_count(replay.budget));
+  figure->caption_text =
+      fmt::format("Layer {}, head {}: {} evicts nothing.", s.layer, s.head, with);
   if (figure->step < 0) return figure;
   for (int step = 0; step <= figure->step; ++step) {
     const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
@@ -313,6 +291,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       loss->joint += share * one.joint;
     }
   }
+  figure->caption_text = fmt::format(
+      "The eviction of step {} in layer {}, head {}, {}: a, error c of evicting each entry alone, "
+      "with the policy's scores as attention; CAOTE evicts the entries with the lowest c, except "
+      "protected ones ({} of {} are evicted by both). b, change of the output of the step's last "
+      "query under either choice, before W_O, mean over the group's query heads: the sum of c with "
+      "the query's own attention, and the error ‖o − o′‖₂ of evicting all together.",
+      figure->step, s.layer, s.head, with,
+      std::count_if(figure->entries.begin(), figure->entries.end(),
+                    [](const Entry& one) { return !one.kept && !one.kept_caote; }),
+      dropped[0].size());
   return figure;
 }
 

@@ -168,11 +168,9 @@ class Filmstrip final : public Figure {
     add_axes(scene, style, axes, bare, y_look);
     Path outline;
     outline.rect(axes.plot);
-    outline.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
-    scene.add(std::move(outline));
-    Markers mark{.shape = MarkerShape::triangle_down,
-                 .size = 4.5,
-                 .stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt}};
+    add_stroked(scene, std::move(outline), {style.colours.ink, 0.7});
+    Markers mark{
+        .shape = MarkerShape::triangle_down, .size = 4.5, .stroke = Stroke{style.colours.ink, 0.7}};
     mark.points.push_back({axes.plot.centre().x, axes.plot.y - 4.0});
     scene.add(std::move(mark));
   }
@@ -201,8 +199,7 @@ class Filmstrip final : public Figure {
     const double y = axes.to_page(0, *axes.y.knee).y;
     Path line;
     line.move({axes.plot.x, y}).line({axes.plot.right(), y});
-    line.stroke = Stroke{style.colours.faint, 0.4, {2.0, 2.0}, Cap::butt};
-    scene.add(std::move(line));
+    add_stroked(scene, std::move(line), {style.colours.faint, 0.4, {2.0, 2.0}, Cap::butt});
   }
 
   std::size_t index(int step, int token) const {
@@ -215,13 +212,12 @@ class Filmstrip final : public Figure {
     std::vector<LegendEntry> entries;
     entries.push_back({scored ? "retained, by score" : "retained", MarkerShape::square, c.retained,
                        std::nullopt});
-    if (scored)
-      entries.push_back({"low score", MarkerShape::square, alive(style, 0), std::nullopt});
+    if (scored) entries.push_back({"low score", MarkerShape::square, alive(style, 0)});
     LegendEntry evicted{"evicted at this step", MarkerShape::square, std::nullopt,
-                        Stroke{c.evicted, 1.2, {}, Cap::butt}};
-    LegendEntry shield{"protected", MarkerShape::square, c.protected_, std::nullopt};
-    LegendEntry merged{"merged", MarkerShape::diamond, c.merged, std::nullopt};
-    LegendEntry synthetic{"synthetic", MarkerShape::square, c.pivot, std::nullopt};
+                        Stroke{c.evicted, 1.2}};
+    LegendEntry shield{"protected", MarkerShape::square, c.protected_};
+    LegendEntry merged{"merged", MarkerShape::diamond, c.merged};
+    LegendEntry synthetic{"synthetic", MarkerShape::square, c.pivot};
     if (style.patterns) {
       synthetic.pattern = state_pattern(TokenState::synthetic);
       synthetic.pattern_colour = c.paper;
@@ -276,11 +272,7 @@ class Filmstrip final : public Figure {
     });
     const Point from = axes.to_page(t0, s0);
     const Point to = axes.to_page(t1, s1);
-    std::string key = image_key(*pixels);
-    scene.add(Image{std::move(pixels),
-                    {from.x, from.y, to.x - from.x, to.y - from.y},
-                    std::move(key),
-                    Interpolation::nearest});
+    add_image(scene, std::move(pixels), {from.x, from.y, to.x - from.x, to.y - from.y});
   }
 
   void add_block_lines(Scene& scene, const Style& style, const Axes& axes) const {
@@ -292,9 +284,7 @@ class Filmstrip final : public Figure {
       lines.move({x, axes.plot.y}).line({x, axes.plot.bottom()});
       before = x;
     }
-    if (lines.verbs.empty()) return;
-    lines.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
-    scene.add(std::move(lines));
+    add_stroked(scene, std::move(lines), {style.colours.grid, 0.4});
   }
 
   static constexpr double least_row = 2.4;  // points; lower, the frame would be all there is
@@ -396,9 +386,7 @@ class Filmstrip final : public Figure {
         t = end;
       }
     }
-    if (lines.verbs.empty()) return;
-    lines.stroke = Stroke{style.colours.protected_, thick, {}, Cap::butt};
-    scene.add(std::move(lines));
+    add_stroked(scene, std::move(lines), {style.colours.protected_, thick});
   }
 
   /// Evictions that a reduced image would dilute: a tick each where steps are rare and rows high.
@@ -417,9 +405,7 @@ class Filmstrip final : public Figure {
         lines.move({at.x, at.y - reach}).line({at.x, at.y + reach});
       }
     }
-    if (lines.verbs.empty()) return;
-    lines.stroke = Stroke{style.colours.evicted, 0.6, {}, Cap::butt};
-    scene.add(std::move(lines));
+    add_stroked(scene, std::move(lines), {style.colours.evicted, 0.6});
   }
 
   /// The stair along which entries leave with the model's window, whatever the policy.
@@ -439,8 +425,7 @@ class Filmstrip final : public Figure {
       begun = true;
     }
     if (!begun) return;
-    edge.stroke = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt};
-    scene.add(std::move(edge));
+    add_stroked(scene, std::move(edge), {style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt});
   }
 };
 

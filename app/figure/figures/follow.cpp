@@ -49,23 +49,14 @@ class Follow final : public Figure {
       add_dots(scene, style, axes[p], policies[p], colours);
     }
     const Axes& by_step = axes.back();
-    const double height = by_step.plot.height / static_cast<double>(readers.size());
-    for (std::size_t row = 0; row < readers.size(); ++row) {
-      const TokenReads& reads = policies.front().heads[readers[row]].reads;
-      scene.regions.push_back({{by_step.plot.x, by_step.plot.y + static_cast<double>(row) * height,
-                                by_step.plot.width, height},
-                               {.layer = reads.layer, .head = reads.head}});
-    }
     // A web page has one text for each region: the steps, too.
-    const double width = by_step.plot.width / std::max(steps, 1);
-    for (std::size_t row = 0; row < readers.size(); ++row) {
-      const TokenReads& reads = policies.front().heads[readers[row]].reads;
-      for (int s = 0; s < steps; ++s) {
-        scene.regions.push_back(
-            {{by_step.plot.x + s * width, by_step.plot.y + static_cast<double>(row) * height, width,
-              height},
-             {.step = s, .layer = reads.layer, .head = reads.head}});
-      }
+    for (const int columns : {1, std::max(steps, 1)}) {
+      add_cell_regions(scene, by_step.plot, readers.size(), static_cast<std::size_t>(columns),
+                       [&](std::size_t r, std::size_t c) {
+                         const TokenReads& reads = policies.front().heads[readers[r]].reads;
+                         const int at = columns == 1 ? -1 : static_cast<int>(c);
+                         return Target{.step = at, .layer = reads.layer, .head = reads.head};
+                       });
     }
     add_cells(scene, style, by_step, reader_shares(), static_cast<int>(readers.size()), steps,
               colours, number);
@@ -182,8 +173,7 @@ class Follow final : public Figure {
     const double left = axes.to_page(step, 0.0).x, right = axes.to_page(step + 1.0, 0.0).x;
     Path frame;
     frame.rect({left, axes.plot.y, right - left, axes.plot.height});
-    frame.stroke = Stroke{style.colours.ink, 0.8, {}, Cap::butt};
-    scene.add(std::move(frame));
+    add_stroked(scene, std::move(frame), {style.colours.ink, 0.8});
   }
 
   ColourScale scale(const DrawRequest& request) const {

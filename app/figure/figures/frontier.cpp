@@ -63,20 +63,17 @@ class Frontier final : public PanelFigure {
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"policy", "entries", "layer", "head", "bytes", "full_bytes", "error", "best"});
-    const std::vector<Dot> whole = best_of(dots(std::nullopt));
-    for (std::size_t s = 0; s < series.size(); ++s) {
-      for (std::size_t b = 0; b < budgets.size(); ++b) {
-        if (!outcomes[s][b]) continue;
-        write_row(csv, s, b, "all", "all", outcomes[s][b]->whole, is_among(whole, s, b));
-      }
-    }
-    for (std::size_t h = 0; h < heads.size(); ++h) {
-      const std::vector<Dot> best = best_of(dots(h));
+    for (std::size_t h = 0; h <= heads.size(); ++h) {  // first all of them together
+      const auto head = h > 0 ? std::optional(h - 1) : std::nullopt;
+      const std::string layer = head ? std::to_string(heads[*head].layer) : "all";
+      const std::string index = head ? std::to_string(heads[*head].head) : "all";
+      const std::vector<Dot> best = best_of(dots(head));
       for (std::size_t s = 0; s < series.size(); ++s) {
         for (std::size_t b = 0; b < budgets.size(); ++b) {
           if (!outcomes[s][b]) continue;
-          write_row(csv, s, b, std::to_string(heads[h].layer), std::to_string(heads[h].head),
-                    outcomes[s][b]->heads[h], is_among(best, s, b));
+          const Held& held = held_by(*outcomes[s][b], head);
+          csv.row({series[s].name, used[s][b], layer, index, held.bytes, held.full, held.error,
+                   is_among(best, s, b)});
         }
       }
     }
@@ -105,14 +102,8 @@ class Frontier final : public PanelFigure {
   }
 
  private:
-  static void write_row(CsvWriter& csv, std::string_view policy, int entries,
-                        const std::string& layer, const std::string& head, const Held& held,
-                        bool best) {
-    csv.row({policy, entries, layer, head, held.bytes, held.full, held.error, best ? 1 : 0});
-  }
-  void write_row(CsvWriter& csv, std::size_t s, std::size_t b, const std::string& layer,
-                 const std::string& head, const Held& held, bool best) const {
-    write_row(csv, series[s].name, used[s][b], layer, head, held, best);
+  static const Held& held_by(const Outcome& outcome, std::optional<std::size_t> head) {
+    return head ? outcome.heads[*head] : outcome.whole;
   }
 
   static bool is_among(const std::vector<Dot>& dots, std::size_t s, std::size_t b) {
@@ -126,7 +117,7 @@ class Frontier final : public PanelFigure {
     for (std::size_t s = 0; s < series.size(); ++s) {
       for (std::size_t b = 0; b < budgets.size(); ++b) {
         if (!outcomes[s][b]) continue;
-        const Held& held = head ? outcomes[s][b]->heads[*head] : outcomes[s][b]->whole;
+        const Held& held = held_by(*outcomes[s][b], head);
         if (std::isfinite(held.error) && held.share() > 0.0)
           all.push_back({s, b, held.share(), held.error});
       }

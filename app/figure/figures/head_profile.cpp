@@ -188,8 +188,7 @@ class HeadProfile final : public PanelFigure {
     std::vector<Target> targets;
     for (std::size_t i = 0; i < one.values.size(); ++i) {
       points.push_back({one.percent(i), one.values[i].value});
-      Target target{.run = one.values[i].item};
-      targets.push_back(target);
+      targets.push_back({.run = one.values[i].item});
     }
     add_line(scene, axes, points, look);
     add_dots(scene, style, axes, points, look, points.size() > 60 ? 1.6 : 2.2, targets);

@@ -169,6 +169,7 @@ Scene LinePanels::draw(const DrawRequest& request) const {
 }
 
 void LinePanels::write_csv(CsvWriter& csv) const {
+  if (has_rows()) return Figure::write_csv(csv);
   csv.row({"panel", "line", x_measure, y_measure});
   for (const Panel& panel : panels) {
     const std::string_view title = panel.title.empty() ? panel.id : panel.title;

@@ -54,7 +54,7 @@ class LinePanels final : public Figure {
   int columns = 0;                               // 0: as fits
   double aspect = 1.3;                           // of a panel
   bool legend = false;                           // above all, not at the ends of the lines
-  std::string x_measure = "x", y_measure = "y";  // names in the CSV
+  std::string x_measure = "x", y_measure = "y";  // names in the CSV, if no rows are added
 
   double natural_height(const DrawRequest& request) const override;
   Scene draw(const DrawRequest& request) const override;

@@ -133,12 +133,9 @@ class LoopsFigure final : public Figure {
         {static_cast<double>(first), last + 1.0, plot.y.first, plot.y.last});
     add_curve(scene, style, {{rect.x, rect.y - kGap - kCurve, rect.width, kCurve}, plot.x, {}});
     add_loops(scene, style, {rect, plot.x, plot.y});
-    const double height = rect.height / count;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      scene.regions.push_back(
-          {{rect.x, rect.y + static_cast<double>(r) * height, rect.width, height},
-           {.layer = rows[r].layer, .head = rows[r].head}});
-    }
+    add_cell_regions(scene, rect, rows.size(), 1, [&](std::size_t r, std::size_t) {
+      return Target{.layer = rows[r].layer, .head = rows[r].head};
+    });
     return scene;
   }
 

@@ -159,8 +159,7 @@ class Overview final : public Figure, public HeadValues {
       const Panel& panel = panels[static_cast<std::size_t>(p)];
       const std::vector<float> values = shown_values(panel);
       auto pixels = paint(values, heads, layers, colours);
-      std::string key = image_key(*pixels);
-      scene.add(Image{std::move(pixels), rect, std::move(key), Interpolation::nearest});
+      add_image(scene, std::move(pixels), rect);
       const Axes axes{rect, plot.x, plot.y};
       add_gaps(scene, style, axes);
       add_absent_rows(scene, style, rect, present);
@@ -445,8 +444,7 @@ class Overview final : public Figure, public HeadValues {
                                       : colours.low + (colours.high - colours.low) * share);
       }
       auto pixels = paint(ramp, static_cast<int>(ramp.size()), 1, colours);
-      std::string key = image_key(*pixels);
-      scene.add(Image{std::move(pixels), bar, std::move(key), Interpolation::nearest});
+      add_image(scene, std::move(pixels), bar);
     }
     scene.add(low);
     scene.add(high);
@@ -483,9 +481,7 @@ class Overview final : public Figure, public HeadValues {
       const double y = axes.plot.y + l * cell_height;
       gaps.move({axes.plot.x, y}).line({axes.plot.right(), y});
     }
-    if (gaps.verbs.empty()) return;
-    gaps.stroke = Stroke{style.colours.paper, 0.8, {}, Cap::butt};
-    scene.add(std::move(gaps));
+    add_stroked(scene, std::move(gaps), {style.colours.paper, 0.8});
   }
 
   /// The numbers themselves where they fit.

@@ -15,14 +15,11 @@ constexpr double kLongestName = 160.0;  // points: of a policy in the legend
 
 class PcaPanel final : public PanelFigure {
  public:
-  Selection selection;
-  std::string rope;
   Matrix points;  // [T,2]
   Eigen::Vector2d explained{0, 0};
   Point mean;     // of the keys seen by the step, those beyond the model's window left out
   int first = 0;  // the first of them
   int seen = 0;   // their end
-  int budget = 0;
   std::vector<std::string> policies;
   std::vector<std::vector<TokenState>> states;  // [policies] of [T]
 
@@ -49,20 +46,6 @@ class PcaPanel final : public PanelFigure {
       if (retained(p, target.token)) kept += (kept.empty() ? "kept by " : ", ") + policies[p];
     }
     return kept.empty() ? "not kept" : kept;
-  }
-
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
-        "{}: in the policy's colour, the keys it retains; grey, those it evicted; star, the mean "
-        "key",
-        selection.layer, selection.head, rope, selection.step, format_count(budget));
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      text += fmt::format("; {}, {}", static_cast<char>('a' + p), policies[p]);
-    }
-    text += fmt::format("; {}, the keys that each policy retains",
-                        static_cast<char>('a' + policies.size()));
-    return text + (first > 0 ? "; keys beyond the model's window are left out." : ".");
   }
 
  private:
@@ -98,14 +81,13 @@ class PcaPanel final : public PanelFigure {
   }
 
   Legend legend(const Style& style) const override {
-    std::vector<LegendEntry> entries = {
-        {"evicted", MarkerShape::circle, evicted_colour(style), std::nullopt},
-        {"mean key", MarkerShape::star, style.colours.ink, std::nullopt}};
+    std::vector<LegendEntry> entries = {{"evicted", MarkerShape::circle, evicted_colour(style)},
+                                        {"mean key", MarkerShape::star, style.colours.ink}};
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const SeriesLook look = series_look(style, static_cast<int>(p));
       const std::string name = fit_words(style, policies[p], style.small, kLongestName);
       LegendEntry entry{p == 0 ? "retained by " + name : name, look.shape, std::nullopt,
-                        Stroke{look.colour, 0.8, {}, Cap::butt}};
+                        Stroke{look.colour, 0.8}};
       entry.fill = look.filled ? look.colour : style.colours.paper;
       entries.push_back(std::move(entry));
     }
@@ -123,16 +105,12 @@ class PcaPanel final : public PanelFigure {
   void add_star(Scene& scene, const Style& style, const Axes& axes) const {
     const Point star = axes.to_page(mean.x, mean.y);
     if (!axes.plot.contains(star)) return;
-    scene.add(Markers{MarkerShape::star,
-                      8.0,
-                      style.colours.ink,
-                      Stroke{style.colours.paper, 0.7, {}, Cap::butt},
-                      {star}});
+    scene.add(Markers{
+        MarkerShape::star, 8.0, style.colours.ink, Stroke{style.colours.paper, 0.7}, {star}});
   }
 
   void add_states(Scene& scene, const Style& style, const Axes& axes, std::size_t policy) const {
-    Markers evicted{
-        MarkerShape::circle, 0.7 * mark_size(), evicted_colour(style), std::nullopt, {}};
+    Markers evicted{MarkerShape::circle, 0.7 * mark_size(), evicted_colour(style)};
     std::vector<Point> kept;
     PickPoints pick;
     for (int t = first; t < seen; ++t) {
@@ -178,9 +156,7 @@ class PcaPanel final : public PanelFigure {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
   auto figure = std::make_unique<PcaPanel>();
-  figure->selection = s;
   const bool before = input.choice("rope") == "before";
-  figure->rope = before ? "before RoPE" : "after RoPE";
   const auto replays =
       replays_of(input, for_each_policy(chosen_policies(input), {.layers = {s.layer}}), progress);
   Matrix keys = input.trace->key(s.layer, s.head);
@@ -193,9 +169,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     figure->policies.push_back(replay->policy);
     figure->states.push_back(token_states(*replay, head_of(*replay, s.layer, s.head), s.step));
   }
-  figure->budget = replays.front()->budget;
   figure->seen = replays.front()->blocks.at(static_cast<std::size_t>(s.step)).end;
   figure->first = replays.front()->first_token(head_of(*replays.front(), s.layer, s.head), s.step);
+  std::string& text = figure->caption_text = fmt::format(
+      "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
+      "{}: "
+      "in the policy's colour, the keys it retains; grey, those it evicted; star, the mean key",
+      s.layer, s.head, before ? "before RoPE" : "after RoPE", s.step,
+      format_count(replays.front()->budget));
+  char letter = 'a';
+  for (const std::string& policy : figure->policies)
+    text += fmt::format("; {}, {}", letter++, policy);
+  text += fmt::format("; {}, the keys that each policy retains{}", letter,
+                      figure->first > 0 ? "; keys beyond the model's window are left out." : ".");
   if (figure->first == figure->seen) return figure;  // a window of one token
   const Eigen::RowVectorXf middle =
       figure->points.middleRows(figure->first, figure->seen - figure->first).colwise().mean();

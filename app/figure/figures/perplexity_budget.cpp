@@ -109,57 +109,27 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::ptrdiff_t prompts =
       std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
                     [](const EvaluationRun& run) { return run.budget == "full"; });
-  const Lanes lanes(places, evaluation.policies().size() - 1, static_cast<std::size_t>(prompts));
-  LinePanels::Panel panel;
-  ValueRange x, y;
+  BudgetCurves curves(places, evaluation.policies().size() - 1, static_cast<std::size_t>(prompts));
   int look = 0;
-  bool has_dots = false;
   for (const std::string& policy : evaluation.policies()) {
     if (policy == "full") continue;
-    LinePanels::Line line{.name = policy, .look = look++, .marked = true};
-    LinePanels::Line dots{.look = line.look, .thin = true, .marks_only = true, .id = policy};
-    LinePanels::Band band;
-    band.look = line.look;
-    band.low_id = policy + ", low_95";
-    band.high_id = policy + ", high_95";
+    curves.add_policy(policy, look++);
     for (const std::string& budget : budgets) {
       const std::vector<double> numbers = numbers_of(evaluation, what.measure, policy, budget);
       if (numbers.empty()) continue;
-      const MeanInterval interval = interval_of(evaluation, what.measure, policy, budget);
-      line.points.push_back({place(budget), interval.mean});
-      x.add(line.points.back().x);
-      y.add(interval.mean);
-      if (numbers.size() < kFewestForBootstrap) {
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
-          dots.points.push_back(
-              {lanes.at(line.points.back().x, static_cast<std::size_t>(line.look), i), numbers[i]});
-          x.add(dots.points.back().x);
-          y.add(numbers[i]);
-        }
-        continue;
-      }
-      band.x.push_back(line.points.back().x);
-      band.low.push_back(interval.low);
-      band.high.push_back(interval.high);
-      y.add(interval.low);
-      y.add(interval.high);
+      curves.add(place(budget), interval_of(evaluation, what.measure, policy, budget), numbers);
     }
-    if (line.points.empty()) continue;
-    panel.lines.push_back(std::move(line));
-    has_dots |= !dots.points.empty();
-    if (!dots.points.empty()) panel.lines.push_back(std::move(dots));
-    if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
+  LinePanels::Panel panel = curves.panel(percent);
   mark_chance(panel, evaluation.policies());
-  y.add(what.of_full);
+  curves.y.add(what.of_full);
   const bool of_hundred = what.of_full > 0.0;
-  if (of_hundred) y.add(0.0);
+  if (of_hundred) curves.y.add(0.0);
   panel.levels.push_back({what.of_full, ""});
-  panel.x = x_axis(percent ? "Budget (% of the prompt)" : "Budget N (entries)", x.padded_log(),
-                   AxisScale::log);
-  panel.y = y_axis(what.label, of_hundred ? within(y.padded(), kPercent) : y.padded());
-  panel.y_grid = true;
-  const std::string dots = has_dots ? " Dots: each prompt, where there are fewer than 10." : "";
+  panel.y =
+      y_axis(what.label, of_hundred ? within(curves.y.padded(), kPercent) : curves.y.padded());
+  const std::string dots =
+      curves.has_dots() ? " Dots: each prompt, where there are fewer than 10." : "";
   const std::string intervals =
       panel.bands.empty() ? ""
       : evaluation.task == Evaluation::Task::needle

@@ -207,7 +207,7 @@ class PolicyDiff final : public Figure {
       std::optional<Stroke> edge;
       if (layout == Layout::text) {
         colour = ground_of(style, kept);
-        if (kept == Kept::neither) edge = Stroke{style.colours.grid, 0.5, {}, Cap::butt};
+        if (kept == Kept::neither) edge = Stroke{style.colours.grid, 0.5};
       }
       LegendEntry made{std::move(name), MarkerShape::square, colour, edge};
       if (style.patterns) {
@@ -347,20 +347,17 @@ class PolicyDiff final : public Figure {
     }
     for (auto* path : {&thin, &bold}) {
       if (path->verbs.empty()) continue;
-      path->stroke = Stroke{style.colours.paper, path == &bold ? 1.2 : 0.4, {}, Cap::butt};
+      path->stroke = Stroke{style.colours.paper, path == &bold ? 1.2 : 0.4};
       scene.add(std::move(*path));
     }
   }
 
   /// Rows are heads: the axis alone would only say the layer.
   void add_regions(Scene& scene, const Axes& axes, int first, int end) const {
-    for (std::size_t r = 0; r < rows.size(); ++r) {  // the whole row; its tokens the axis tells
-      const double row = axes.plot.height / static_cast<double>(rows.size());
-      Target target{.layer = heads[r].layer, .head = heads[r].head};
-      scene.regions.push_back(
-          {{axes.plot.x, axes.plot.y + static_cast<double>(r) * row, axes.plot.width, row},
-           target});
-    }
+    // The whole row; its tokens the axis tells.
+    add_cell_regions(scene, axes.plot, rows.size(), 1, [&](std::size_t r, std::size_t) {
+      return Target{.layer = heads[r].layer, .head = heads[r].head};
+    });
     // A web page has one text for each region: the tokens too, where they are not too many.
     if (static_cast<std::size_t>(end - first) * rows.size() > 40000) return;
     for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -100,12 +100,7 @@ class Parts {
       if (panel.lines.empty()) continue;
       held += fmt::format("{}{}: {} with {} entries", held.empty() ? "" : "; ", panel.title,
                           fmt::join(changes, ", "), fmt::join(entries, ", "));
-      std::vector<std::string> names;
-      for (int layer = 0; layer < input_.trace->model().num_layers; ++layer) {
-        names.push_back(std::to_string(layer));
-      }
-      names.emplace_back("all");
-      panel.x = name_axis(std::move(names), "Layer");
+      panel.x = layer_names_axis(input_.trace->model().num_layers, "Layer", {"all"});
       panel.y = curve_axis("Change of the output", panel, input_.choice("scale"));
       panel.y_grid = true;
       figure->panels.push_back(std::move(panel));

@@ -180,7 +180,7 @@ class Rescue final : public Figure {
     for (const bool of_set : {false, true}) {
       Markers points{.size = 4.0};
       if (of_set) points.fill = style.colours.retained;
-      points.stroke = Stroke{style.colours.retained, 0.7, {}, Cap::butt};
+      points.stroke = Stroke{style.colours.retained, 0.7};
       for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
         const RescueEffect& kept = results.keep.heads[i];
         if (std::isnan(results.predicted[i]) || !kept.is_known() ||
@@ -217,9 +217,7 @@ class Rescue final : public Figure {
   static void add_rule(Scene& scene, const Style& style, const Axes& axes, double value) {
     const Point top = axes.to_page(value, axes.y.first);
     const Point bottom = axes.to_page(value, axes.y.last);
-    Path rule = make_line(top, bottom, style.colours.faint, 0.8);
-    rule.stroke->dash = {2.5, 2.0};
-    scene.add(std::move(rule));
+    scene.add(make_line(top, bottom, style.colours.faint, 0.8, {2.5, 2.0}));
   }
 
   PanelGrid panels(const DrawRequest& request) const {

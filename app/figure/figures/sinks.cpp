@@ -33,8 +33,6 @@ struct CellPanel {
 class CellMaps : public Figure {
  public:
   std::vector<CellPanel> panels;
-  std::string words;                 // the caption
-  std::vector<std::string> columns;  // of the CSV: two indices, then one value a panel
 
   double natural_height(const DrawRequest& request) const override {
     const CellPanel& one = panels.front();
@@ -62,40 +60,25 @@ class CellMaps : public Figure {
     return scene;
   }
 
-  void write_csv(CsvWriter& csv) const override {
-    std::vector<CsvWriter::Cell> heading(columns.begin(), columns.end());
-    csv.row(heading);
-    const CellPanel& first = panels.front();
-    for (int r = 0; r < first.rows; ++r) {
-      for (int c = 0; c < first.columns; ++c) {
-        const auto at = static_cast<std::size_t>(r * first.columns + c);
-        if (std::isnan(first.values[at])) continue;
-        std::vector<CsvWriter::Cell> row{static_cast<long>(r), static_cast<long>(c)};
-        for (const CellPanel& panel : panels) row.push_back(static_cast<double>(panel.values[at]));
-        csv.row(row);
+  /// The numbers, and what the pointer reads; `names`: two indices, then a value of each panel.
+  void write(std::initializer_list<CsvWriter::Cell> names) {
+    add_row(names);
+    const CellPanel &a = panels.at(0), &b = panels.at(1);
+    for (int r = 0; r < a.rows; ++r) {
+      for (int c = 0; c < a.columns; ++c) {
+        const auto at = static_cast<std::size_t>(r * a.columns + c);
+        if (std::isnan(a.values[at])) continue;
+        add_row({r, c, a.values[at], b.values[at]});
+        const std::string text = fmt::format(
+            "{} {}, {} {}", a.colours.label, format_number(static_cast<double>(a.values[at])),
+            b.colours.label, format_number(static_cast<double>(b.values[at])));
+        const bool heads = a.y.meaning == AxisMeaning::layer;
+        say(heads ? Target{.layer = r, .query_head = c} : Target{.token = c, .other_token = r},
+            text);
+        if (heads && a.group == 1) say({.layer = r, .head = c}, text);
       }
     }
   }
-
-  std::string value_text(const Target& target) const override {
-    const CellPanel& first = panels.front();
-    const bool heads = first.y.meaning == AxisMeaning::layer;
-    const int row = heads ? target.layer : target.other_token;
-    const int of_heads =
-        target.query_head < 0 && first.group == 1 ? target.head : target.query_head;
-    const int column = heads ? of_heads : target.token;
-    if (row < 0 || column < 0 || row >= first.rows || column >= first.columns) return {};
-    if (std::isnan(first.values[static_cast<std::size_t>(row * first.columns + column)])) return {};
-    std::string text;
-    for (const CellPanel& panel : panels) {
-      const float value = panel.values[static_cast<std::size_t>(row * panel.columns + column)];
-      text += (text.empty() ? "" : ", ") + panel.colours.label + " " +
-              format_number(static_cast<double>(value));
-    }
-    return text;
-  }
-
-  std::string caption() const override { return words; }
 
  private:
   static bool is_narrow(const DrawRequest& request) { return request.width < 330.0; }
@@ -140,7 +123,6 @@ class CellMaps : public Figure {
 /// Norms of every token's value and the attention it receives, in one head.
 class SinkNorms final : public Figure {
  public:
-  Selection selection;
   std::vector<double> received;  // [T] mean attention from later tokens
   std::vector<double> norms;     // [T] ‖v‖₂
 
@@ -186,14 +168,6 @@ class SinkNorms final : public Figure {
                        format_number(norms[t]));
   }
 
-  std::string caption() const override {
-    return fmt::format(
-        "Layer {}, head {}: a, mean attention that a token receives from later ones; b, the norm "
-        "of its value. Token 0 is the triangle: a sink receives much attention and, with a small "
-        "value, adds little.",
-        selection.layer, selection.head);
-  }
-
  private:
   static void label(Scene& scene, const Style& style, const Axes& axes, Point data) {
     const Point at = axes.to_page(data.x, data.y);
@@ -234,13 +208,7 @@ CellPanel head_panel(const Trace& trace, const Matrix& values, std::string title
   panel.group = model.group_size();
   panel.heads = query_head_rows(trace);
   panel.present = query_heads_of_layers(trace);
-  // A column is a query head; if that is not the key-value head, it cannot be selected.
-  panel.x = head_axis(columns);
-  if (model.group_size() > 1) {
-    std::vector<std::string> names;
-    for (int h = 0; h < columns; ++h) names.push_back(std::to_string(h));
-    panel.x = name_axis(std::move(names), "Query head");
-  }
+  panel.x = query_head_axis(columns, model.group_size());
   panel.colours.label = std::move(label);
   panel.number = "{:.2f}";
   panel.values.assign(values.data(), values.data() + values.size());
@@ -274,8 +242,8 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
   drop.colours.high = range.empty() || range.high <= 0.0 ? 1.0 : range.high;
   if (drop.colours.high < 0.01) drop.number = "";  // all would read 0.00
   figure->panels.push_back(std::move(drop));
-  figure->columns = {"layer", "query_head", "sink_strength", "error_without_token_0"};
-  figure->words = fmt::format(
+  figure->write({"layer", "query_head", "sink_strength", "error_without_token_0"});
+  figure->caption_text = fmt::format(
       "a, mean attention on token 0 from all later queries{}, per query head, outlined above 0.3; "
       "b, relative error of the head's output (before W_O) if token 0 alone is evicted, mean over "
       "{} queries between tokens 1 and {}.",
@@ -283,7 +251,7 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
                   : fmt::format(" that see it within the model's {} of {} tokens", reach.name(),
                                 format_count(reach.span())),
       queries.size(), last);
-  figure->words += absent_rows_text(figure->panels.front().present);
+  figure->caption_text += absent_rows_text(figure->panels.front().present);
   return figure;
 }
 
@@ -320,8 +288,8 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   figure->panels.push_back(panel(mean.logits, "Logits, averaged", "Mean logit", true));
   figure->panels.push_back(
       panel(mean.probabilities, "Probabilities, averaged", "Mean attention", false));
-  figure->columns = {"query", "key", "mean_logit", "mean_attention"};
-  figure->words = fmt::format(
+  figure->write({"query", "key", "mean_logit", "mean_attention"});
+  figure->caption_text = fmt::format(
       "Attention among the first {} tokens, mean over all query heads of {}: a, logits; b, "
       "probabilities. A sink that is clear in b may be weak in a, which averages logits "
       "(StreamingLLM, figure 2, shows logits).",
@@ -335,7 +303,11 @@ std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& p
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
   auto figure = std::make_unique<SinkNorms>();
-  figure->selection = s;
+  figure->caption_text = fmt::format(
+      "Layer {}, head {}: a, mean attention that a token receives from later ones; b, the norm of "
+      "its value. Token 0 is the triangle: a sink receives much attention and, with a small value, "
+      "adds little.",
+      s.layer, s.head);
   const Matrix values = trace.value(s.layer, s.head);
   const Matrix keys = trace.key(s.layer, s.head);
   const int group = trace.layer_model(s.layer).group_size();

@@ -51,18 +51,6 @@ class StudyRanks final : public Figure {
     return scene;
   }
 
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"budget", "policy", "mean_rank", "critical_difference", "prompts", "chi_squared", "f",
-             "p", "as_good_as_the_best"});
-    for (const Ranked& one : budgets) {
-      for (std::size_t p = 0; p < policies.size(); ++p) {
-        csv.row({one.budget, policies[p], one.ranks.mean_ranks[p], one.ranks.critical_difference,
-                 one.ranks.prompts, one.ranks.chi_squared, one.ranks.f, one.ranks.p,
-                 one.as_good_as_the_best(p)});
-      }
-    }
-  }
-
  private:
   int fewest_columns(double width) const {
     return std::clamp(static_cast<int>(width / kPanel), 1,
@@ -116,10 +104,9 @@ class StudyRanks final : public Figure {
   /// A line through all rows at the rank of chance.
   static void add_chance(Scene& scene, const Style& style, const Axes& axes, double rank) {
     const SeriesLook look = chance_look(style);
-    Path line = make_line({axes.to_page(rank, 0.0).x, axes.plot.y},
-                          {axes.to_page(rank, 0.0).x, axes.plot.bottom()}, look.colour, look.width);
-    line.stroke->dash = look.dash;
-    scene.add(std::move(line));
+    scene.add(make_line({axes.to_page(rank, 0.0).x, axes.plot.y},
+                        {axes.to_page(rank, 0.0).x, axes.plot.bottom()}, look.colour, look.width,
+                        look.dash));
   }
 
   void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Ranked& one) const {
@@ -215,10 +202,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    [&](std::size_t a, std::size_t b) { return total[a] < total[b]; });
   for (const std::size_t place : order) figure->policies.push_back(table.policies[policies[place]]);
   figure->chance = chance_names(figure->policies);
+  figure->add_row({"budget", "policy", "mean_rank", "critical_difference", "prompts", "chi_squared",
+                   "f", "p", "as_good_as_the_best"});
   for (Ranked& one : figure->budgets) {
+    PolicyRanks& ranks = one.ranks;
     std::vector<double> sorted;
-    for (const std::size_t place : order) sorted.push_back(one.ranks.mean_ranks[place]);
-    one.ranks.mean_ranks = std::move(sorted);
+    for (const std::size_t place : order) sorted.push_back(ranks.mean_ranks[place]);
+    ranks.mean_ranks = std::move(sorted);
+    for (std::size_t p = 0; p < figure->policies.size(); ++p) {
+      figure->add_row({one.budget, figure->policies[p], ranks.mean_ranks[p],
+                       ranks.critical_difference, ranks.prompts, ranks.chi_squared, ranks.f,
+                       ranks.p, one.as_good_as_the_best(p)});
+    }
   }
   figure->measure = measure.title;
   figure->has_best = measure.better != Better::neither;

@@ -24,7 +24,6 @@ class Survival final : public Figure {
   int steps = 0;
   bool by_layer = true;
   bool same_heads = true;  // all layers have a cache with as many heads
-  std::string policy;
   std::vector<Row> rows;
 
   double natural_height(const DrawRequest& request) const override {
@@ -70,11 +69,9 @@ class Survival final : public Figure {
             {static_cast<double>(first), last + 1.0, plot.y.first, plot.y.last});
     add_share(scene, style, plot, rect);
     const double height = rect.height / static_cast<double>(rows.size());
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      scene.regions.push_back(
-          {{rect.x, rect.y + static_cast<double>(r) * height, rect.width, height},
-           {.layer = rows[r].layer, .head = rows[r].head}});
-    }
+    add_cell_regions(scene, rect, rows.size(), 1, [&](std::size_t r, std::size_t) {
+      return Target{.layer = rows[r].layer, .head = rows[r].head};
+    });
     add_token_regions(scene, {rect, plot.x, plot.y}, height);
     return scene;
   }
@@ -101,16 +98,6 @@ class Survival final : public Figure {
     if (own == rows.end() || own->evicted_at.empty()) return all;
     const int step = own->evicted_at[token];
     return (step < 0 ? std::string("stays; ") : fmt::format("leaves at step {}; ", step)) + all;
-  }
-
-  std::string caption() const override {
-    return fmt::format(
-        "Step at which each token leaves each head under {}; the last colour: the token stays. "
-        "Rows are heads, {}. Above: the share of heads in which a token stays to the end.",
-        policy,
-        by_layer ? "layer by layer"
-                 : "each beside the head that keeps the most similar tokens (Jaccard), from the "
-                   "first head on");
   }
 
  private:
@@ -230,7 +217,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->last =
       input.selection.last_token < 0 ? input.trace->length() - 1 : input.selection.last_token;
   figure->steps = static_cast<int>(replay.blocks.size());
-  figure->policy = replay.policy;
+  figure->caption_text = fmt::format(
+      "Step at which each token leaves each head under {}; the last colour: the token stays. Rows "
+      "are heads, {}. Above: the share of heads in which a token stays to the end.",
+      replay.policy,
+      input.choice("order") == "layer"
+          ? "layer by layer"
+          : "each beside the head that keeps the most similar tokens (Jaccard), from the first "
+            "head on");
   figure->by_layer = input.choice("order") == "layer";
   figure->same_heads = input.trace->model().cache_heads.empty();
   for (int layer = 0; layer < input.trace->model().num_layers; ++layer) {

@@ -115,13 +115,11 @@ class Tokens final : public Figure {
     const Palette& c = style.colours;
     std::vector<LegendEntry> entries;
     if (by_score) {
+      entries.push_back({"high score", MarkerShape::square, mix(c.paper, c.retained, 0.45)});
       entries.push_back(
-          {"high score", MarkerShape::square, mix(c.paper, c.retained, 0.45), std::nullopt});
-      entries.push_back({"low score", MarkerShape::square, mix(c.paper, c.retained, 0.08),
-                         Stroke{c.grid, 0.5, {}, Cap::butt}});
+          {"low score", MarkerShape::square, mix(c.paper, c.retained, 0.08), Stroke{c.grid, 0.5}});
     } else {
-      entries.push_back(
-          {"retained", MarkerShape::square, mix(c.paper, c.retained, 0.35), std::nullopt});
+      entries.push_back({"retained", MarkerShape::square, mix(c.paper, c.retained, 0.35)});
     }
     const auto with_pattern = [&](LegendEntry entry, TokenState state) {
       if (!style.patterns) return entry;
@@ -138,16 +136,15 @@ class Tokens final : public Figure {
     }
     if (!by_score && any(TokenState::synthetic)) {
       entries.push_back(with_pattern(
-          {"synthetic", MarkerShape::square, mix(c.paper, c.pivot, 0.35), std::nullopt},
-          TokenState::synthetic));
+          {"synthetic", MarkerShape::square, mix(c.paper, c.pivot, 0.35)}, TokenState::synthetic));
     }
     if (any(TokenState::merged)) {
-      entries.push_back(with_pattern({"merged", MarkerShape::diamond, c.merged, std::nullopt},
-                                     TokenState::merged));
+      entries.push_back(
+          with_pattern({"merged", MarkerShape::diamond, c.merged}, TokenState::merged));
     }
     if (any(TokenState::evicted)) {
-      entries.push_back({"evicted (struck)", MarkerShape::circle, std::nullopt,
-                         Stroke{c.evicted, 0.7, {}, Cap::butt}});
+      entries.push_back(
+          {"evicted (struck)", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7}});
     }
     return add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, entries) + 3.0;
   }

@@ -123,14 +123,13 @@ class Why final : public Figure {
     if (any([](const StepReason& r) {
           return r.decided && (r.fate == Fate::by_score || r.fate == Fate::by_second_stage);
         }))
-      entries.push_back({"kept by its score", MarkerShape::circle, c.retained, std::nullopt});
+      entries.push_back({"kept by its score", MarkerShape::circle, c.retained});
     if (any([](const StepReason& r) { return r.decided && is_protection(r.fate); }))
-      entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+      entries.push_back({"protected", MarkerShape::square, c.protected_});
     if (any([](const StepReason& r) { return r.decided && r.fate == Fate::merged; }))
-      entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+      entries.push_back({"merged", MarkerShape::diamond, c.merged});
     if (any([](const StepReason& r) { return r.decided && r.fate == Fate::evicted; }))
-      entries.push_back(
-          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.9, {}, Cap::butt}});
+      entries.push_back({"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.9}});
     return entries;
   }
 
@@ -188,10 +187,10 @@ class Why final : public Figure {
                  const std::vector<Point>& own) const {
     const Palette& c = style.colours;
     const double size = explanation.steps.size() > 60 ? 2.4 : 4.0;
-    Markers kept{MarkerShape::circle, size, c.retained, std::nullopt, {}};
-    Markers shielded{MarkerShape::square, size, c.protected_, std::nullopt, {}};
-    Markers merged{MarkerShape::diamond, size + 1.5, c.merged, std::nullopt, {}};
-    Markers evicted{MarkerShape::circle, 5.5, c.paper, Stroke{c.evicted, 1.1, {}, Cap::butt}, {}};
+    Markers kept{MarkerShape::circle, size, c.retained};
+    Markers shielded{MarkerShape::square, size, c.protected_};
+    Markers merged{MarkerShape::diamond, size + 1.5, c.merged};
+    Markers evicted{MarkerShape::circle, 5.5, c.paper, Stroke{c.evicted, 1.1}, {}};
     for (std::size_t i = 0; i < own.size(); ++i) {
       const StepReason& one = explanation.steps[i];
       if (!one.decided || !std::isfinite(own[i].y)) continue;
