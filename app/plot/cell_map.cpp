@@ -23,10 +23,25 @@ void add_gaps(Scene& scene, const Style& style, const Rect& plot, int rows, int 
   add_stroked(scene, std::move(gaps), {style.colours.paper, 0.8});
 }
 
-/// The numbers themselves, where all fit.
-void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<const float> values,
-                 int rows, int columns, const ColourScale& scale,
-                 const std::function<std::string(double)>& number, std::span<const int> present) {
+/// A thin line for each row without cells.
+void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
+                     std::span<const int> present) {
+  const double height = plot.height / static_cast<double>(std::max<std::size_t>(present.size(), 1));
+  Path lines;
+  for (std::size_t row = 0; row < present.size(); ++row) {
+    if (present[row] > 0) continue;
+    const double y = plot.y + (static_cast<double>(row) + 0.5) * height;
+    lines.move({plot.x, y}).line({plot.right(), y});
+  }
+  add_stroked(scene, std::move(lines), {style.colours.faint, 0.5});
+}
+
+}  // namespace
+
+void add_cell_numbers(Scene& scene, const Style& style, const Rect& plot,
+                      std::span<const float> values, int rows, int columns,
+                      const ColourScale& scale, const std::function<std::string(double)>& number,
+                      std::span<const int> present) {
   const double width = plot.width / columns;
   const double height = plot.height / rows;
   if (height < style.small * 1.3) return;
@@ -49,16 +64,14 @@ void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<c
   add_on_grounds(scene, style, std::move(texts), grounds);
 }
 
-}  // namespace
-
 void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<const float> values,
                int rows, int columns, const ColourScale& scale,
                const std::function<std::string(double)>& number, std::span<const int> present) {
   if (rows <= 0 || columns <= 0) return;
-  auto pixels = paint(values, columns, rows, scale);
-  add_image(scene, std::move(pixels), axes.plot);
+  add_image(scene, paint(values, columns, rows, scale), axes.plot);
   add_gaps(scene, style, axes.plot, rows, columns);
-  if (number) add_numbers(scene, style, axes.plot, values, rows, columns, scale, number, present);
+  if (number)
+    add_cell_numbers(scene, style, axes.plot, values, rows, columns, scale, number, present);
   add_absent_rows(scene, style, axes.plot, present);
 }
 
@@ -66,18 +79,6 @@ std::string absent_rows_text(std::span<const int> present) {
   const bool any =
       std::any_of(present.begin(), present.end(), [](int cells) { return cells <= 0; });
   return any ? " A thin line is a layer without a cache." : "";
-}
-
-void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
-                     std::span<const int> present) {
-  const double height = plot.height / static_cast<double>(std::max<std::size_t>(present.size(), 1));
-  Path lines;
-  for (std::size_t row = 0; row < present.size(); ++row) {
-    if (present[row] > 0) continue;
-    const double y = plot.y + (static_cast<double>(row) + 0.5) * height;
-    lines.move({plot.x, y}).line({plot.right(), y});
-  }
-  add_stroked(scene, std::move(lines), {style.colours.faint, 0.5});
 }
 
 void outline_cells(Scene& scene, const Style& style, const Rect& plot,

@@ -100,9 +100,11 @@ void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<con
                const std::function<std::string(double)>& number = {},
                std::span<const int> present = {});
 
-/// The thin lines of add_cells() alone.
-void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
-                     std::span<const int> present);
+/// The numbers of add_cells() alone, for what lies between: outlines.
+void add_cell_numbers(Scene& scene, const Style& style, const Rect& plot,
+                      std::span<const float> values, int rows, int columns,
+                      const ColourScale& scale, const std::function<std::string(double)>& number,
+                      std::span<const int> present);
 
 /// A caption's sentence about absent rows, with a space before it; empty if all rows have cells.
 std::string absent_rows_text(std::span<const int> present);

@@ -154,8 +154,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
   LinePanels::Panel panel;
   std::vector<LinePanels::Line> lines;
-  LinePanels::Line chance, least;
-  chance.points = {{0.0, 0.0}, {100.0, 100.0}};
+  LinePanels::Line least;
   if (of_heads) {
     Spread spread = optimum_spread(heads);
     spread.band.look = -1;
@@ -180,11 +179,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     lines.push_back(std::move(line));
   }
   const std::string half = at_half(lines);
-  chance.name = "chance";
-  chance.dashed = true;
   least.name = "optimum";
-  chance.look = least.look = -1;
-  panel.lines = {std::move(chance), std::move(least)};
+  least.look = -1;
+  panel.lines = {
+      {.name = "chance", .points = {{0.0, 0.0}, {100.0, 100.0}}, .look = -1, .dashed = true},
+      std::move(least)};
   for (LinePanels::Line& line : lines) panel.lines.push_back(std::move(line));
   panel.x = x_axis("Entries evicted (%)", {0.0, 100.0});
   panel.y = y_axis("Attention lost (%)", {0.0, 100.0});

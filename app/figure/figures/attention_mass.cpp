@@ -45,12 +45,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int token = trace.run().prompt_length - 1;
   std::vector<long> above(budgets.size(), 0);
   LinePanels::Panel share, mass;
-  LinePanels::Line least;
-  least.name = "least";
-  least.look = 1;
-  LinePanels::Line median;
-  median.name = "median";
-  median.look = 0;
+  LinePanels::Line least{.name = "least", .look = 1, .marked = true};
+  LinePanels::Line median{.name = "median", .marked = true};
   std::vector<double> smallest;
   progress.set_total(model.num_layers);
   progress.count("layers", model.num_layers);
@@ -72,12 +68,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       smallest.push_back(
           static_cast<double>(std::upper_bound(sums.begin(), sums.end(), 0.5) - sums.begin()));
     }
-    std::sort(of_layer.begin(), of_layer.end());
-    least.points.push_back({layer + 0.5, of_layer.front()});
-    const std::size_t middle = of_layer.size() / 2;
-    median.points.push_back({layer + 0.5, of_layer.size() % 2 == 1
-                                              ? of_layer[middle]
-                                              : (of_layer[middle - 1] + of_layer[middle]) / 2});
+    least.points.push_back({layer + 0.5, quantile(of_layer, 0.0)});
+    median.points.push_back({layer + 0.5, quantile(of_layer, 0.5)});
     progress.advance();
   }
   ValueRange x;
@@ -93,7 +85,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   share.y = y_axis("Query heads (%)", {0.0, 100.0});
   share.y_grid = true;
   mass.title = fmt::format("σ at N = {}", format_count(static_cast<long>(selected)));
-  least.marked = median.marked = true;
   mass.lines = {std::move(median), std::move(least)};
   mass.x = layer_names_axis(model.num_layers);
   mass.y = y_axis("σ", {0.0, 1.0});

@@ -11,6 +11,7 @@
 #include "analysis/replay/ask.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figures.h"
+#include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::budget_curve_figure {
 
@@ -341,56 +342,33 @@ class BudgetCurve final : public Figure {
   }
 };
 
-/// Every head's number at every budget, and their mean.
-Curves curves_of(const std::string& policy,
-                 const std::vector<std::shared_ptr<const Replay>>& replays, std::size_t first,
-                 std::size_t budgets, const CurveMeasure& measure, double limit) {
+/// Every head's number at every budget, and their mean or the number of the whole model; `answers`
+/// of later queries where the measure asks them.
+Curves curves_of(const std::string& policy, const Replays& replays,
+                 const std::vector<AskedReplay>& answers, std::size_t first, std::size_t budgets,
+                 const CurveMeasure& measure, double limit) {
   Curves curves;
   curves.policy = policy;
   curves.heads.resize(replays[first]->heads.size());
-  for (std::size_t b = 0; b < budgets; ++b) {
-    const std::vector<HeadReplay>& heads = replays[first + b]->heads;
-    double sum = 0.0;
-    int count = 0;
-    for (std::size_t h = 0; h < heads.size(); ++h) {
-      const double value = value_of(measure, heads[h]);
-      curves.heads[h].push_back(value);
-      if (!std::isfinite(value)) continue;
-      sum += value;
-      ++count;
+  const bool of_layer = std::string_view(measure.choice) == "layer-error";
+  for (std::size_t b = first; b < first + budgets; ++b) {
+    std::vector<double> own;
+    for (std::size_t h = 0; h < curves.heads.size(); ++h) {
+      const HeadReplay& head = replays[b]->heads[h];
+      own.push_back(!measure.asked ? value_of(measure, head)
+                    : measure.lost ? 1.0 - answers[b].heads[h].kept_attention
+                    : of_layer     ? answers[b].layer_errors[static_cast<std::size_t>(head.layer)]
+                                   : answers[b].parts[h]);
+      curves.heads[h].push_back(own.back());
     }
-    curves.mean.push_back(count > 0 ? sum / count : unknown);
-  }
-  curves.from = from_where(curves.mean, limit, measure.more_is_better());
-  return curves;
-}
-
-/// The same as curves_of(), from the answers of later queries.
-Curves asked_curves(const std::string& policy,
-                    const std::vector<std::shared_ptr<const Replay>>& replays,
-                    const std::vector<AskedReplay>& answers, std::size_t first, std::size_t budgets,
-                    const CurveMeasure& measure, double limit) {
-  Curves curves;
-  curves.policy = policy;
-  curves.heads.resize(replays[first]->heads.size());
-  for (std::size_t b = 0; b < budgets; ++b) {
-    const Replay& replay = *replays[first + b];
-    const AskedReplay& answer = answers[first + b];
-    std::vector<double> own = answer.parts;
-    double bold = answer.residual_change;
-    for (std::size_t h = 0; h < own.size(); ++h) {
-      if (measure.lost) own[h] = 1.0 - answer.heads[h].kept_attention;
-      if (std::string_view(measure.choice) == "layer-error") {
-        own[h] = answer.layer_errors[static_cast<std::size_t>(replay.heads[h].layer)];
-      }
-      curves.heads[h].push_back(own[h]);
+    if (!measure.asked) {
+      curves.mean.push_back(mean_of(own));
+    } else if (measure.lost) {
+      curves.mean.push_back(std::accumulate(own.begin(), own.end(), 0.0) /
+                            static_cast<double>(own.size()));
+    } else {
+      curves.mean.push_back(of_layer ? answers[b].worst_layer_error : answers[b].residual_change);
     }
-    if (measure.lost) {
-      bold = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
-    } else if (std::string_view(measure.choice) == "layer-error") {
-      bold = answer.worst_layer_error;
-    }
-    curves.mean.push_back(bold);
   }
   curves.from = from_where(curves.mean, limit, measure.more_is_better());
   return curves;
@@ -433,9 +411,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const std::string name = all[p].text();
     const std::size_t first = p * budgets.size();
     Curves curves =
-        asked ? asked_curves(name, replays, answers, first, budgets.size(), figure->measure,
-                             figure->limit)
-              : curves_of(name, replays, first, budgets.size(), figure->measure, figure->limit);
+        curves_of(name, replays, answers, first, budgets.size(), figure->measure, figure->limit);
     const auto line = std::find(lines.begin(), lines.end(), random_line(all[p]));
     if (p < policies.size() && !keeps_everything(all[p]) && line != lines.end())
       curves.chance = static_cast<int>(line - lines.begin());

@@ -12,9 +12,7 @@ namespace {
 
 LinePanels::Panel panel_of(const PolicyAdvice& one, double at_most) {
   LinePanels::Panel panel{.title = one.policy};
-  LinePanels::Line mean;
-  mean.id = "mean loss";
-  mean.marked = true;
+  LinePanels::Line mean{.marked = true, .id = "mean loss"};
   LinePanels::Band band;
   band.high_id = "bound";
   for (std::size_t b = 0; b < one.budgets.size(); ++b) {

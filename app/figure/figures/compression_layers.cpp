@@ -83,12 +83,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool several = curves.size() > 1;
   LinePanels::Panel panel;
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    LinePanels::Line line;
-    LinePanels::Band band;
-    line.look = band.look = static_cast<int>(i);
-    line.marked = true;
-    line.name = several ? curves[i].name : "";
-    line.id = curves[i].name;
+    const int look = static_cast<int>(i);
+    LinePanels::Line line{
+        .name = several ? curves[i].name : "", .look = look, .marked = true, .id = curves[i].name};
+    LinePanels::Band band{.look = look};
     for (const LayerCompression& layer : curves[i].layers) {
       line.points.push_back({layer.layer + 0.5, 100.0 * layer.mean});
       band.x.push_back(layer.layer + 0.5);

@@ -17,7 +17,6 @@ constexpr TokenState kAbsent = TokenState::ahead;  // of a cell: not in the cach
 class Filmstrip final : public Figure {
  public:
   Selection selection;
-  std::string policy;
   int tokens = 0;
   int steps = 0;
   int prompt_steps = 0;
@@ -32,8 +31,17 @@ class Filmstrip final : public Figure {
   bool any_shield = false;
   bool any_merged = false;
   bool any_synthetic = false;
-  bool sink_estimated = false;
   double sink = 0.0;  // the mean attention token 0 receives, where it is a sink in this head
+
+  /// How many times as high a prompt's row is as a generated token's, so that the few steps of a
+  /// prompt are seen beside many of one token: up to two fifths of the height.
+  double prompt_weight() const {
+    constexpr double wanted_share = 0.4;
+    constexpr double most = 24.0;
+    const int generated = steps - prompt_steps;
+    if (prompt_steps == 0 || generated == 0) return 1.0;
+    return std::clamp(wanted_share / (1.0 - wanted_share) * generated / prompt_steps, 1.0, most);
+  }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
@@ -114,26 +122,6 @@ class Filmstrip final : public Figure {
                                                    : "gone";
   }
 
-  std::string caption() const override {
-    return fmt::format(
-        "Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
-        selection.layer, selection.head, policy,
-        std::string(scored ? " Lighter cells have lower scores." : "") +
-            (reach.all() ? ""
-                         : fmt::format(" Tokens left of the dashed line have left the model's "
-                                       "{} of {} tokens: no later query sees them.",
-                                       reach.name(), format_count(reach.span()))) +
-            (sink > 0.0 ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of "
-                                      "the attention; enlarged.",
-                                      sink_estimated ? "about " : "", format_number(sink, 2))
-                        : "") +
-            (prompt_weight() > 1.0
-                 ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
-                               fmt::format("{:.2g}", prompt_weight()))
-                 : "") +
-            given_sentence(given, "ticks at the top"));
-  }
-
  private:
   /// The cells of the axes' tokens with all their marks.
   void add_strip(Scene& scene, const Style& style, const Axes& axes, double density) const {
@@ -173,16 +161,6 @@ class Filmstrip final : public Figure {
         .shape = MarkerShape::triangle_down, .size = 4.5, .stroke = Stroke{style.colours.ink, 0.7}};
     mark.points.push_back({axes.plot.centre().x, axes.plot.y - 4.0});
     scene.add(std::move(mark));
-  }
-
-  /// How many times as high a prompt's row is as a generated token's, so that the few steps of a
-  /// prompt are seen beside many of one token: up to two fifths of the height.
-  double prompt_weight() const {
-    constexpr double wanted_share = 0.4;
-    constexpr double most = 24.0;
-    const int generated = steps - prompt_steps;
-    if (prompt_steps == 0 || generated == 0) return 1.0;
-    return std::clamp(wanted_share / (1.0 - wanted_share) * generated / prompt_steps, 1.0, most);
   }
 
   /// The first token that queries after a step see.
@@ -437,7 +415,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const HeadReplay* head = &head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<Filmstrip>();
   figure->selection = s;
-  figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
   figure->tokens = static_cast<int>(head->evicted_at.size());
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->blocks = replay.blocks;
@@ -458,7 +435,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const HeadSink sink = head_sink(*input.trace, s.layer, s.head, progress);
   figure->sink = sink.strength;
-  figure->sink_estimated = sink.estimated;
   if (!(figure->sink > static_cast<double>(kSinkHead))) figure->sink = 0.0;
   figure->cells.assign(size, kAbsent);
   figure->ranks.assign(size, 255);
@@ -494,6 +470,25 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       }
     }
   }
+  const double weight = figure->prompt_weight();
+  figure->caption_text = fmt::format(
+      "Cache of layer {}, head {} under {}, N = {}: each row is a step, each column a "
+      "token.{}{}{}{}{}",
+      s.layer, s.head, replay.policy, format_count(replay.budget),
+      figure->scored ? " Lighter cells have lower scores." : "",
+      head->reach.all() ? ""
+                        : fmt::format(" Tokens left of the dashed line have left the model's {} of "
+                                      "{} tokens: no later query sees them.",
+                                      head->reach.name(), format_count(head->reach.span())),
+      figure->sink > 0.0
+          ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of "
+                        "the attention; enlarged.",
+                        sink.estimated ? "about " : "", format_number(sink.strength, 2))
+          : "",
+      weight > 1.0
+          ? fmt::format(" Rows of the prompt, above the line, are {:.2g} times as high.", weight)
+          : "",
+      given_sentence(figure->given, "ticks at the top"));
   return figure;
 }
 

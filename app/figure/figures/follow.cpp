@@ -29,7 +29,6 @@ class Follow final : public Figure {
  public:
   int layers = 0, heads = 0, step = 0, steps = 0;
   std::vector<int> present;  // [L] heads of each layer
-  std::string what;          // the tokens, in words
   std::vector<Followed> policies;
   std::vector<std::size_t> readers;  // of the first policy's heads: those that read most
 
@@ -105,22 +104,6 @@ class Follow final : public Figure {
       }
     }
     return text;
-  }
-
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
-        "that the answer's queries give to what is followed with the full cache (mean over these "
-        "queries and the head's query heads; without an answer: the queries of the question; "
-        "without both: all later queries)",
-        what, step);
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      text += fmt::format("{} {}, {}", p == 0 ? "." : ";", static_cast<char>('a' + p),
-                          policies[p].policy);
-    }
-    text += fmt::format("; {}, the heads that read most, step by step (layer.head), under {}.",
-                        static_cast<char>('a' + policies.size()), policies.front().policy);
-    return text + absent_rows_text(present);
   }
 
  private:
@@ -235,7 +218,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->present = heads_of_layers(trace);
   figure->step = input.selection.step;
   const std::vector<int> tokens = chosen_tokens(input);
-  figure->what = in_words(trace, input.choice("tokens"), tokens);
   const auto reads = input.replays->reads(trace, tokens, false, progress);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
@@ -256,6 +238,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    [&](std::size_t a, std::size_t b) { return read(a) > read(b); });
   order.resize(std::min(order.size(), kReaders));
   figure->readers = std::move(order);
+  std::string& text = figure->caption_text = fmt::format(
+      "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
+      "that the answer's queries give to what is followed with the full cache (mean over these "
+      "queries and the head's query heads; without an answer: the queries of the question; without "
+      "both: all later queries)",
+      in_words(trace, input.choice("tokens"), tokens), figure->step);
+  char letter = 'a';
+  for (const Followed& one : figure->policies) {
+    text += fmt::format("{} {}, {}", letter == 'a' ? "." : ";", letter, one.policy);
+    ++letter;
+  }
+  text += fmt::format("; {}, the heads that read most, step by step (layer.head), under {}.{}",
+                      letter, figure->policies.front().policy, absent_rows_text(figure->present));
   return figure;
 }
 

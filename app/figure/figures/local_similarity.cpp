@@ -35,10 +35,8 @@ void add_heads(LinePanels::Panel& panel, const Trace& trace, const Selection& s,
 void add_tokens(LinePanels::Panel& panel, const Trace& trace, const Selection& s, bool values,
                 int most) {
   const Matrix rows = values ? trace.value(s.layer, s.head) : trace.key(s.layer, s.head);
-  LinePanels::Line mean;
-  mean.name = "mean";
-  mean.look = -1;
-  mean.points = points_of(mean_local_similarity(view(rows), most));
+  LinePanels::Line mean{
+      .name = "mean", .points = points_of(mean_local_similarity(view(rows), most)), .look = -1};
   for (int quarter = 1; quarter <= 3; ++quarter) {
     const int token = quarter * (trace.length() - 1) / 4;
     panel.lines.push_back(
@@ -54,7 +52,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool heads = input.choice("lines") == "heads";
   const int most = std::min(static_cast<int>(chosen_number(input, "distance")),
                             std::max(1, input.trace->length() - 1));
-  auto figure = std::make_unique<LinePanels>();
+  std::vector<LinePanels::Panel> panels;
   for (const bool values : {false, true}) {
     progress.check();
     LinePanels::Panel panel{.title = values ? "Values" : "Keys"};
@@ -64,24 +62,22 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     } else {
       add_tokens(panel, *input.trace, s, values, most);
     }
-    figure->panels.push_back(std::move(panel));
+    panels.push_back(std::move(panel));
   }
   ValueRange range;
   range.add(0.0);
   range.add(1.0);
-  for (const LinePanels::Panel& panel : figure->panels) {
+  for (const LinePanels::Panel& panel : panels) {
     for (const LinePanels::Line& line : panel.lines) {
       for (const Point& point : line.points) range.add(point.y);
     }
   }
-  for (LinePanels::Panel& panel : figure->panels) {
+  for (LinePanels::Panel& panel : panels) {
     panel.x = x_axis("Distance (tokens)", {1.0, std::max(2.0, static_cast<double>(most))});
     panel.y = y_axis("Cosine similarity", {std::min(0.0, range.low - 0.03), 1.0});
   }
-  figure->columns = 2;
+  auto figure = line_panels("distance", "cosine", std::move(panels));
   figure->legend = true;
-  figure->x_measure = "distance";
-  figure->y_measure = "cosine";
   figure->caption_text =
       heads ? fmt::format(
                   "Cosine of a token's key (a) and value (b) to those of earlier tokens, mean over "

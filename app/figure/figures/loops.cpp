@@ -80,10 +80,8 @@ std::vector<double> trailing_means(const std::vector<double>& values, int count)
 class LoopsFigure final : public Figure {
  public:
   int first = 0, last = 0;  // generated tokens, both included
-  int over = 1;             // tokens of a mean
   bool given = false;       // to the model, which did not choose them
   bool same_heads = true;   // all layers have a cache with as many heads
-  std::string policy;
   Loops loops;
   std::vector<std::string> texts;  // of each loop, once
   std::vector<LoopRow> rows;
@@ -172,20 +170,6 @@ class LoopsFigure final : public Figure {
     return fmt::format("lost value range by head: {}", fmt::join(lost, ", "));
   }
 
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "Value range of the entries that leave each head while the model writes, divided by the "
-        "mean over the head's entries, under {}{}. Curve: the mean over the heads; dashed: 1. Map: "
-        "each head, less 1, so that 0 is what chance would take; grey: none leaves. ",
-        policy, over > 1 ? fmt::format("; mean over the last {} tokens", over) : "");
-    if (loops.spans.empty()) return text + "The text has no loop.";
-    const Loop& begins = loops.spans.front();
-    text +=
-        fmt::format("Bars: loops, which take {:.0f} % of the text; the first begins at token {}",
-                    100.0 * loops.share(), begins.first);
-    return text + (texts.front().empty() ? "." : fmt::format(", with \"{}\".", texts.front()));
-  }
-
  private:
   /// The colours show the quotients less 1. The scale ends at a quantile, so that a few extreme
   /// cells do not flatten the colours of all others.
@@ -267,11 +251,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Trace& trace = *input.trace;
   const Replay& replay = *input.policy_a;
   auto figure = std::make_unique<LoopsFigure>();
-  figure->over = static_cast<int>(std::lround(chosen_number(input, "over")));
+  const int over = static_cast<int>(std::lround(chosen_number(input, "over")));  // tokens of a mean
   figure->first = trace.run().prompt_length;
   figure->given = !given_tokens(trace).range.empty();
   figure->last = trace.length() - 1;
-  figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
   figure->same_heads = trace.model().cache_heads.empty();
   figure->loops = find_loops(trace.tokens().ids, figure->first);
   for (const Loop& loop : figure->loops.spans) {
@@ -296,7 +279,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
             row.lost[static_cast<std::size_t>(token - figure->first)] = lost[step];
         }
       }
-      row.lost = trailing_means(row.lost, figure->over);
+      row.lost = trailing_means(row.lost, over);
       figure->rows.push_back(std::move(row));
     }
   }
@@ -311,6 +294,21 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
     figure->mean.push_back(heads > 0 ? sum / static_cast<double>(heads) : kNothing);
   }
+  std::string& text = figure->caption_text = fmt::format(
+      "Value range of the entries that leave each head while the model writes, divided by the mean "
+      "over the head's entries, under {}, N = {}{}. Curve: the mean over the heads; dashed: 1. "
+      "Map: "
+      "each head, less 1, so that 0 is what chance would take; grey: none leaves. ",
+      replay.policy, format_count(replay.budget),
+      over > 1 ? fmt::format("; mean over the last {} tokens", over) : "");
+  if (figure->loops.spans.empty()) {
+    text += "The text has no loop.";
+    return figure;
+  }
+  text += fmt::format("Bars: loops, which take {:.0f} % of the text; the first begins at token {}",
+                      100.0 * figure->loops.share(), figure->loops.spans.front().first);
+  const std::string& first = figure->texts.front();
+  text += first.empty() ? "." : fmt::format(", with \"{}\".", first);
   return figure;
 }
 

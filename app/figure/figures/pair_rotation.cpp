@@ -21,13 +21,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const auto pairs =
         pair_rotations(view(keys), input.trace->layer_model(s.layer), distance, least);
     LinePanels::Panel panel{.title = fmt::format("m − n = {}", distance)};
-    LinePanels::Line predicted, before, after;
-    predicted.name = "cos((m − n)θ)";
-    predicted.look = -1;
-    before.name = "before RoPE";
-    after.name = "as cached";
-    after.look = 1;
-    before.marked = after.marked = true;
+    LinePanels::Line predicted{.name = "cos((m − n)θ)", .look = -1};
+    LinePanels::Line before{.name = "before RoPE", .marked = true};
+    LinePanels::Line after{.name = "as cached", .look = 1, .marked = true};
     for (std::size_t j = 0; j < pairs.size(); ++j) {
       const auto x = static_cast<double>(j);
       predicted.points.push_back({x, pairs[j].predicted});

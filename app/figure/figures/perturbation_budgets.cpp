@@ -23,15 +23,9 @@ double share_better(const std::vector<double>& without, const std::vector<double
 std::unique_ptr<const Figure> drawn(const StageComparison& what, const std::vector<int>& budgets,
                                     const Replays& replays) {
   LinePanels::Panel sizes, better;
-  sizes.lines.resize(2);
-  sizes.lines[0].name = "without";
-  sizes.lines[0].look = 1;
-  sizes.lines[1].name = "with two stages";
-  sizes.lines[1].look = 0;
-  sizes.lines[0].marked = sizes.lines[1].marked = true;
-  better.lines.resize(1);
-  better.lines[0].id = "query heads with a smaller perturbation";
-  better.lines[0].marked = true;
+  sizes.lines = {{.name = "without", .look = 1, .marked = true},
+                 {.name = "with two stages", .marked = true}};
+  better.lines = {{.marked = true, .id = "query heads with a smaller perturbation"}};
   ValueRange range, x;
   for (std::size_t b = 0; b < budgets.size(); ++b) {
     const double entries = budgets[b];

@@ -14,10 +14,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   LinePanels::Panel panel;
   for (std::size_t r = 0; r < replays.size(); ++r) {
     const std::vector<double> all = perturbations(what, *replays[r]);
-    LinePanels::Line line{.name = r == 0 ? "without" : "with two stages"};
     // Policy B's look for what is left behind, A's for the policy looked at.
-    line.look = r == 0 ? 1 : 0;
-    line.marked = true;
+    LinePanels::Line line{
+        .name = r == 0 ? "without" : "with two stages", .look = r == 0 ? 1 : 0, .marked = true};
     auto first = all.begin();
     for (int layer = 0; layer < model.num_layers; ++layer) {
       const int heads = input.trace->layer_model(layer).num_heads;

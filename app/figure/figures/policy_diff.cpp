@@ -12,8 +12,22 @@ namespace kvloupe::figure::policy_diff_figure {
 namespace {
 
 enum class Kept : std::uint8_t { neither, both, only_a, only_b, ahead, beyond_window };
-constexpr const char* kept_names[] = {"neither", "both",  "a_only",
-                                      "b_only",  "ahead", "beyond_window"};
+struct KeptLook {
+  const char* id;
+  const char* words;
+  Colour Palette::*colour;
+  bool ground = false;  // behind words
+};
+const KeptLook& look_of(Kept kept) {
+  // In the order of the enum.
+  static constexpr KeptLook kLooks[] = {{"neither", "kept by neither", &Palette::neither},
+                                        {"both", "kept by both", &Palette::both, true},
+                                        {"a_only", "kept by A only", &Palette::retained, true},
+                                        {"b_only", "kept by B only", &Palette::evicted, true},
+                                        {"ahead", "not yet read", &Palette::paper},
+                                        {"beyond_window", "beyond the ", &Palette::paper}};
+  return kLooks[static_cast<std::size_t>(kept)];
+}
 
 /// Whether no policy decided: not read yet, or no later query sees it.
 constexpr bool is_out_of_play(Kept kept) {
@@ -84,7 +98,7 @@ class PolicyDiff final : public Figure {
       for (long t = selection.first_token; t <= selection.last_token; ++t) {
         const Kept kept = rows[r][static_cast<std::size_t>(t)];
         if (is_out_of_play(kept)) continue;
-        csv.row({layer, head, step, t, kept_names[static_cast<int>(kept)]});
+        csv.row({layer, head, step, t, look_of(kept).id});
       }
     }
   }
@@ -95,21 +109,8 @@ class PolicyDiff final : public Figure {
     if (layout == Layout::heads) row = row_of(target.layer, target.head);
     if (layout == Layout::steps) row = target.step;
     if (row < 0 || row >= static_cast<int>(rows.size())) return {};
-    switch (rows[static_cast<std::size_t>(row)][static_cast<std::size_t>(target.token)]) {
-      case Kept::both:
-        return "kept by both";
-      case Kept::only_a:
-        return "kept by A only";
-      case Kept::only_b:
-        return "kept by B only";
-      case Kept::neither:
-        return "kept by neither";
-      case Kept::beyond_window:
-        return fmt::format("beyond the {}", reach.name());
-      case Kept::ahead:
-        break;
-    }
-    return "not yet read";
+    const Kept kept = rows[static_cast<std::size_t>(row)][static_cast<std::size_t>(target.token)];
+    return look_of(kept).words + std::string(kept == Kept::beyond_window ? reach.name() : "");
   }
 
   std::string caption() const override {
@@ -170,21 +171,7 @@ class PolicyDiff final : public Figure {
   }
 
   static Colour colour_of(const Style& style, Kept kept) {
-    const Palette& c = style.colours;
-    switch (kept) {
-      case Kept::only_a:
-        return c.retained;
-      case Kept::only_b:
-        return c.evicted;
-      case Kept::both:
-        return c.both;
-      case Kept::neither:
-        return c.neither;
-      case Kept::ahead:
-      case Kept::beyond_window:
-        break;
-    }
-    return c.paper;
+    return style.colours.*look_of(kept).colour;
   }
 
   static Pattern pattern_of(Kept kept) {
@@ -230,20 +217,7 @@ class PolicyDiff final : public Figure {
   }
 
   static Colour ground_of(const Style& style, Kept kept) {
-    const Palette& c = style.colours;
-    switch (kept) {
-      case Kept::only_a:
-        return mix(c.paper, c.retained, 0.35);
-      case Kept::only_b:
-        return mix(c.paper, c.evicted, 0.35);
-      case Kept::both:
-        return mix(c.paper, c.both, 0.35);
-      case Kept::neither:
-      case Kept::ahead:
-      case Kept::beyond_window:
-        break;
-    }
-    return c.paper;
+    return mix(style.colours.paper, colour_of(style, kept), look_of(kept).ground ? 0.35 : 0.0);
   }
 
   void draw_text(Scene& scene, const Style& style, const DrawRequest& request, double top) const {

@@ -1,7 +1,5 @@
 // Attention sinks: how strong, what depends on them, and why they cost nothing to attend to.
 
-#include <numeric>
-
 #include "analysis/metric/attention.h"
 #include "analysis/metric/sink.h"
 #include "app/figure/figures/figures.h"
@@ -120,81 +118,6 @@ class CellMaps : public Figure {
   }
 };
 
-/// Norms of every token's value and the attention it receives, in one head.
-class SinkNorms final : public Figure {
- public:
-  std::vector<double> received;  // [T] mean attention from later tokens
-  std::vector<double> norms;     // [T] ‖v‖₂
-
-  double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid(), request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
-    const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid panels = grid();
-    show_limits(request, panels);
-    const std::vector<Axes> axes = add_panels(scene, style, panels);
-    SeriesLook others = series_look(style, 0);
-    SeriesLook sink = series_look(style, 6);
-    sink.shape = MarkerShape::triangle;
-    std::vector<std::int32_t> tokens(received.size());
-    std::iota(tokens.begin(), tokens.end(), 0);
-    for (int p = 0; p < 2; ++p) {
-      const std::vector<double>& values = p == 0 ? received : norms;
-      std::vector<Point> points;
-      for (std::size_t t = 0; t < values.size(); ++t)
-        points.push_back({static_cast<double>(t), values[t]});
-      const std::span<const Point> all(points);
-      const std::span<const std::int32_t> ids(tokens);
-      const auto at = static_cast<std::size_t>(p);
-      add_dots(scene, style, axes[at], all.subspan(1), others, 2.0, ids.subspan(1));
-      add_dots(scene, style, axes[at], all.first(1), sink, 5.5, ids.first(1));
-      label(scene, style, axes[at], points.front());
-    }
-    return scene;
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"token", "received_attention", "value_norm_l2"});
-    for (std::size_t t = 0; t < norms.size(); ++t) csv.row({t, received[t], norms[t]});
-  }
-
-  std::string value_text(const Target& target) const override {
-    if (target.token < 0 || target.token >= static_cast<int>(norms.size())) return {};
-    const auto t = static_cast<std::size_t>(target.token);
-    return fmt::format("attention {}, norm {}", format_number(received[t]),
-                       format_number(norms[t]));
-  }
-
- private:
-  static void label(Scene& scene, const Style& style, const Axes& axes, Point data) {
-    const Point at = axes.to_page(data.x, data.y);
-    if (!axes.plot.contains(at)) return;
-    add_note(scene, style, "token 0",
-             {at.x + 5.0, at.y + style.fonts->cap_height() * style.small / 2});
-  }
-
-  PanelGrid grid() const {
-    ValueRange attention, norm;
-    for (const double value : received) {
-      if (value > 0.0) attention.add(value);
-    }
-    norm.add(norms);
-    const Axis x = x_axis("Token", {-0.02 * static_cast<double>(norms.size()),
-                                    1.02 * static_cast<double>(norms.size())});
-    PanelGrid grid;
-    grid.panels.push_back(
-        {"Attention received", x,
-         y_axis("Mean attention", within(attention.padded_log(), kShare), AxisScale::log)});
-    grid.panels.push_back({"Norm of the value", x, y_axis("‖v‖₂", norm.from_zero())});
-    grid.least_width = 90.0;
-    grid.aspect = 1.35;
-    return grid;
-  }
-};
-
 /// Values [L,Hq] as a panel, one column to a query head.
 CellPanel head_panel(const Trace& trace, const Matrix& values, std::string title,
                      std::string label) {
@@ -299,29 +222,56 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   return figure;
 }
 
+/// Norms of every token's value and the attention it receives, in one head.
 std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
-  auto figure = std::make_unique<SinkNorms>();
-  figure->caption_text = fmt::format(
-      "Layer {}, head {}: a, mean attention that a token receives from later ones; b, the norm of "
-      "its value. Token 0 is the triangle: a sink receives much attention and, with a small value, "
-      "adds little.",
-      s.layer, s.head);
   const Matrix values = trace.value(s.layer, s.head);
   const Matrix keys = trace.key(s.layer, s.head);
   const int group = trace.layer_model(s.layer).group_size();
-  figure->received.assign(static_cast<std::size_t>(trace.length()), 0.0);
+  std::vector<double> attention(static_cast<std::size_t>(trace.length()), 0.0);
   for (int g = 0; g < group; ++g) {
     const Matrix queries = trace.query(s.layer, s.head * group + g);
     const std::vector<float> received = received_attention(
         view(queries), view(keys), trace.attention(s.layer).of(s.head * group + g),
         trace.reach(s.layer), progress);
     for (std::size_t t = 0; t < received.size(); ++t)
-      figure->received[t] += static_cast<double>(received[t]) / group;
+      attention[t] += static_cast<double>(received[t]) / group;
   }
-  for (int t = 0; t < trace.length(); ++t)
-    figure->norms.push_back(static_cast<double>(values.row(t).norm()));
+  LinePanels::Panel received{.title = "Attention received"}, norms{.title = "Norm of the value"};
+  for (LinePanels::Panel* panel : {&received, &norms}) {
+    panel->dots = {{.look = 0, .size = 2.0},
+                   {.look = 6, .shape = MarkerShape::triangle, .size = 5.5, .beside = "token 0"}};
+  }
+  auto figure = std::make_unique<LinePanels>();
+  figure->add_row({"token", "received_attention", "value_norm_l2"});
+  ValueRange positive, norm;
+  for (int t = 0; t < trace.length(); ++t) {
+    const double own = attention[static_cast<std::size_t>(t)];
+    const auto length = static_cast<double>(values.row(t).norm());
+    for (const auto& [panel, value] : {std::pair{&received, own}, {&norms, length}}) {
+      LinePanels::Dots& dots = panel->dots[t == 0 ? 1 : 0];
+      dots.points.push_back({static_cast<double>(t), value});
+      dots.tokens.push_back(t);
+    }
+    if (own > 0.0) positive.add(own);
+    norm.add(length);
+    figure->add_row({t, own, length});
+    figure->say({.token = t},
+                fmt::format("attention {}, norm {}", format_number(own), format_number(length)));
+  }
+  received.x = norms.x = x_axis("Token", {-0.02 * trace.length(), 1.02 * trace.length()});
+  received.y = y_axis("Mean attention", within(positive.padded_log(), kShare), AxisScale::log);
+  norms.y = y_axis("‖v‖₂", norm.from_zero());
+  figure->panels = {std::move(received), std::move(norms)};
+  figure->legend = true;  // no names at the ends of lines
+  figure->least_width = 90.0;
+  figure->aspect = 1.35;
+  figure->caption_text = fmt::format(
+      "Layer {}, head {}: a, mean attention that a token receives from later ones; b, the norm of "
+      "its value. Token 0 is the triangle: a sink receives much attention and, with a small value, "
+      "adds little.",
+      s.layer, s.head);
   return figure;
 }
 

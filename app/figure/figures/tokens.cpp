@@ -12,7 +12,6 @@ namespace {
 class Tokens final : public Figure {
  public:
   Selection selection;
-  std::string policy;
   bool by_score = false;
   TokenText tokens;
   std::vector<TokenState> states;
@@ -20,6 +19,10 @@ class Tokens final : public Figure {
   std::vector<float> scores;  // NaN: no score
   std::vector<std::int32_t> evicted_at;
   GivenTokens given;
+
+  bool any(TokenState state) const {
+    return std::find(states.begin(), states.end(), state) != states.end();
+  }
 
   double natural_height(const DrawRequest& request) const override {
     Scene scratch = make_scene(request.style, request.width, 100.0);
@@ -71,23 +74,7 @@ class Tokens final : public Figure {
     return out;
   }
 
-  std::string caption() const override {
-    std::string which = format_tokens(selection.first_token, selection.last_token);
-    which.front() = 'T';
-    return fmt::format(
-        "{} after step {} in layer {}, head {} under {}; {}{}.{}", which, selection.step,
-        selection.layer, selection.head, policy,
-        by_score ? "the stronger the background, the higher the score"
-                 : "evicted tokens are struck through",
-        any(TokenState::beyond_window) ? ", those beyond the model's window are faint" : "",
-        given_sentence(given, "dashes below"));
-  }
-
  private:
-  bool any(TokenState state) const {
-    return std::find(states.begin(), states.end(), state) != states.end();
-  }
-
   int first_shown(const DrawRequest& request) const {
     if (!request.x_range) return selection.first_token;
     return std::clamp(static_cast<int>(request.x_range->first), selection.first_token,
@@ -156,7 +143,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const HeadReplay* head = &head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<Tokens>();
   figure->selection = s;
-  figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
   figure->by_score = input.choice("colour") == "score";
   figure->states = token_states(replay, *head, s.step);
   progress.check();
@@ -173,6 +159,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   figure->given = given_tokens(*input.trace);
   figure->tokens = token_text(input.trace->tokens(), count);
+  std::string which = format_tokens(s.first_token, s.last_token);
+  which.front() = 'T';
+  figure->caption_text = fmt::format(
+      "{} after step {} in layer {}, head {} under {}, N = {}; {}{}.{}", which, s.step, s.layer,
+      s.head, replay.policy, format_count(replay.budget),
+      figure->by_score ? "the stronger the background, the higher the score"
+                       : "evicted tokens are struck through",
+      figure->any(TokenState::beyond_window) ? ", those beyond the model's window are faint" : "",
+      given_sentence(figure->given, "dashes below"));
   return figure;
 }
 

@@ -12,13 +12,32 @@ namespace {
 
 class Why final : public Figure {
  public:
-  Selection selection;
-  std::string policy;
-  int budget = 0;
-  int steps = 0;     // of the replay
   std::string text;  // of the token
   TokenExplanation explanation;
   bool attention = false;  // the score is one, and not negative
+
+  /// One sentence: when it came, what protected it, when and why it left.
+  std::string fate() const {
+    int protected_steps = 0;
+    for (const StepReason& one : explanation.steps)
+      protected_steps += one.decided && is_protection(one.fate) ? 1 : 0;
+    std::string sentence = fmt::format("It entered at step {}", explanation.entered);
+    if (protected_steps > 0)
+      sentence += fmt::format(", was protected at {} step{}", protected_steps,
+                              protected_steps == 1 ? "" : "s");
+    if (explanation.left < 0) return sentence + " and stayed to the end.";
+    const bool by_itself = last().fate == Fate::beyond_window;
+    const std::string how = std::string(by_itself ? "" : "was ") + leaving_text(last().fate);
+    sentence += explanation.left == explanation.entered
+                    ? fmt::format(" and {} at once", how)
+                    : fmt::format(" and {} at step {}", how, explanation.left);
+    if (last().rank > 0)
+      sentence += fmt::format(", ranked {} of {}", format_count(last().rank),
+                              format_count(last().cache_size));
+    if (std::isfinite(last().margin))
+      sentence += fmt::format(", {} from the threshold", format_number(last().margin));
+    return sentence + ".";
+  }
 
   double natural_height(const DrawRequest& request) const override {
     return top(request) + panels_natural_height(request.style, grid(0.0), request.width);
@@ -62,42 +81,11 @@ class Why final : public Figure {
     return {};
   }
 
-  std::string caption() const override {
-    return fmt::format(
-        "Token {} in layer {}, head {} under {} with N = {}: a, its score, and the lowest score of "
-        "the entries kept by score (dashed); b, its rank in the cache, and the number of entries "
-        "kept (dashed). {}",
-        explanation.token, selection.layer, selection.head, policy, format_count(budget), fate());
-  }
-
  private:
   /// No room for words and a second panel.
   static bool is_small(const DrawRequest& request) { return request.height < 140.0; }
 
   const StepReason& last() const { return explanation.steps.back(); }
-
-  /// One sentence: when it came, what protected it, when and why it left.
-  std::string fate() const {
-    int protected_steps = 0;
-    for (const StepReason& one : explanation.steps)
-      protected_steps += one.decided && is_protection(one.fate) ? 1 : 0;
-    std::string sentence = fmt::format("It entered at step {}", explanation.entered);
-    if (protected_steps > 0)
-      sentence += fmt::format(", was protected at {} step{}", protected_steps,
-                              protected_steps == 1 ? "" : "s");
-    if (explanation.left < 0) return sentence + " and stayed to the end.";
-    const bool by_itself = last().fate == Fate::beyond_window;
-    const std::string how = std::string(by_itself ? "" : "was ") + leaving_text(last().fate);
-    sentence += explanation.left == explanation.entered
-                    ? fmt::format(" and {} at once", how)
-                    : fmt::format(" and {} at step {}", how, explanation.left);
-    if (last().rank > 0)
-      sentence += fmt::format(", ranked {} of {}", format_count(last().rank),
-                              format_count(last().cache_size));
-    if (std::isfinite(last().margin))
-      sentence += fmt::format(", {} from the threshold", format_number(last().margin));
-    return sentence + ".";
-  }
 
   std::vector<std::string> verdict(const Style& style, double width) const {
     return wrap(style, fmt::format("Token {} “{}”. {}", explanation.token, text, fate()),
@@ -242,16 +230,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const HeadReplay& head = head_of(replay, s.layer, s.head);
   progress.check();
   auto figure = std::make_unique<Why>();
-  figure->selection = s;
-  figure->policy = replay.policy;
-  figure->budget = replay.budget;
   figure->attention = score_scale(parse_policy(replay.policy)) == ScoreScale::attention;
-  figure->steps = static_cast<int>(replay.blocks.size());
   const int token = s.token >= 0 ? s.token : closest_call(replay, head, s.step);
   figure->explanation = explain(replay, head, token);
   const auto at = static_cast<std::size_t>(token);
   figure->text = token_text(input.trace->tokens(), at + 1).text.back();
   figure->text.erase(0, figure->text.find_first_not_of(' '));
+  figure->caption_text = fmt::format(
+      "Token {} in layer {}, head {} under {} with N = {}: a, its score, and the lowest score of "
+      "the entries kept by score (dashed); b, its rank in the cache, and the number of entries "
+      "kept (dashed). {}",
+      token, s.layer, s.head, replay.policy, format_count(replay.budget), figure->fate());
   return figure;
 }
 
