@@ -78,64 +78,62 @@ void check_meaning(const ChoiceInfo& choice, const std::string& text) {
 }  // namespace
 
 ChoiceInfo policies_choice(std::string by_default) {
-  ChoiceInfo choice{.name = "policies", .title = "Policies"};
-  choice.tooltip =
-      "Policies, separated by commas, such as keydiff,h2o+recent(10%); A and B stand for the "
-      "selected policies";
-  choice.values = {std::move(by_default)};
-  choice.kind = ChoiceKind::policies;
-  return choice;
+  return {"policies",
+          "Policies",
+          "Policies, separated by commas, such as keydiff,h2o+recent(10%); A and B stand for the "
+          "selected policies",
+          {std::move(by_default)},
+          ChoiceKind::policies};
+}
+
+ChoiceInfo word_choice(std::string name, std::string title, std::string tooltip,
+                       std::vector<std::string> values) {
+  return {std::move(name), std::move(title), std::move(tooltip), std::move(values)};
 }
 
 ChoiceInfo random_choice(const char* as) {
-  return {"random",
-          "Random",
-          fmt::format("Chance as a {} beside each policy: random with what the policy protects, "
-                      "acting when it does",
-                      as),
-          {"shown", "hidden"}};
+  return word_choice("random", "Random",
+                     fmt::format("Chance as a {} beside each policy: random with what the policy "
+                                 "protects, acting when it does",
+                                 as),
+                     {"shown", "hidden"});
 }
 
 ChoiceInfo budgets_choice(std::string by_default) {
-  ChoiceInfo choice;
-  choice.name = "budgets";
-  choice.title = "Budgets";
-  choice.tooltip =
-      "Budgets (entries per head, shares of the prompt, or bytes), such as 64,10%,12MB";
-  choice.values = {std::move(by_default)};
-  choice.kind = ChoiceKind::budgets;
-  return choice;
+  return {"budgets",
+          "Budgets",
+          "Budgets (entries per head, shares of the prompt, or bytes), such as 64,10%,12MB",
+          {std::move(by_default)},
+          ChoiceKind::budgets};
 }
 
 ChoiceInfo blocks_choice(std::string by_default) {
-  ChoiceInfo choice{.name = "blocks", .title = "Blocks"};
-  choice.tooltip =
-      "Block sizes (tokens per prompt step), such as 32,128,all; all is the whole prompt at once";
-  choice.values = {std::move(by_default)};
-  choice.kind = ChoiceKind::blocks;
-  return choice;
+  return {
+      "blocks",
+      "Blocks",
+      "Block sizes (tokens per prompt step), such as 32,128,all; all is the whole prompt at once",
+      {std::move(by_default)},
+      ChoiceKind::blocks};
 }
 
 ChoiceInfo tokens_choice() {
-  ChoiceInfo choice{.name = "tokens", .title = "Tokens"};
-  choice.tooltip =
-      "The tokens that are followed: such as 120-131,140, or the name of a segment of the prompt. "
-      "auto: the segment needle, else token 0";
-  choice.values = {"auto", "0", "0-3"};
-  choice.kind = ChoiceKind::tokens;
-  return choice;
+  return {"tokens",
+          "Tokens",
+          "The tokens that are followed: such as 120-131,140, or the name of a segment of the "
+          "prompt. auto: the segment needle, else token 0",
+          {"auto", "0", "0-3"},
+          ChoiceKind::tokens};
 }
 
 ChoiceInfo number_choice(std::string name, std::string title, std::string tooltip,
                          std::string by_default, double low, double high) {
-  ChoiceInfo choice{.name = std::move(name),
-                    .title = std::move(title),
-                    .tooltip = std::move(tooltip),
-                    .values = {std::move(by_default)},
-                    .kind = ChoiceKind::number,
-                    .low = low,
-                    .high = high};
-  return choice;
+  return {std::move(name),
+          std::move(title),
+          std::move(tooltip),
+          {std::move(by_default)},
+          ChoiceKind::number,
+          low,
+          high};
 }
 
 std::vector<std::string> split_list(std::string_view text) {

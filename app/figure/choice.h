@@ -48,6 +48,9 @@ ChoiceInfo budgets_choice(std::string by_default);
 /// random: shown or hidden, the chance lines of the policies (random_lines()); `as`: "line", "row".
 ChoiceInfo random_choice(const char* as);
 ChoiceInfo blocks_choice(std::string by_default);
+/// One of a few words; the first is the default.
+ChoiceInfo word_choice(std::string name, std::string title, std::string tooltip,
+                       std::vector<std::string> values);
 ChoiceInfo number_choice(std::string name, std::string title, std::string tooltip,
                          std::string by_default, double low, double high);
 

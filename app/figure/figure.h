@@ -4,10 +4,13 @@
 // the screen and for export alike. A figure is one file in app/figure/figures/ and one line in
 // app/figure/figures/figures.h.
 
+#include <array>
 #include <functional>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -105,17 +108,34 @@ class Figure {
   virtual Scene draw(const DrawRequest& request) const = 0;
   /// The height that suits the request's width best, in points; 0: any, by the catalogue's aspect.
   virtual double natural_height(const DrawRequest& /*request*/) const { return 0.0; }
-  /// The numbers behind the picture.
-  virtual void write_csv(CsvWriter& csv) const = 0;
+  /// The numbers behind the picture: the rows that were added, if the figure has no others.
+  virtual void write_csv(CsvWriter& csv) const { csv.text(rows_); }
   /// The numbers as a table for a paper, where the figure is one: a row and a column for each name.
   virtual std::optional<Table> table() const { return std::nullopt; }
   /// The exact value at a place, for the read-out beside the pointer, e.g. "cos 0.123": a cell of a
-  /// map, a token's score. Empty where the figure has none there. Fast: called on every frame.
-  virtual std::string value_text(const Target& /*target*/) const { return {}; }
+  /// map, a token's score. Empty where the figure has none there. Fast: called on every frame. What
+  /// was said of the place, if the figure says nothing else.
+  virtual std::string value_text(const Target& target) const;
   /// One sentence for under the figure: the content in words, with its legend.
   virtual std::string caption() const { return caption_text; }
 
   std::string caption_text = {};
+
+  // While it is computed:
+  /// Adds a row to the numbers; the first has the names of the columns.
+  void add_row(std::initializer_list<CsvWriter::Cell> cells);
+  /// Says this of all places with the fields that `of` has, after what was said of them before.
+  void say(const Target& of, const std::string& text, const char* between = ", ");
+
+ protected:
+  bool has_rows() const { return !rows_.empty(); }
+
+ private:
+  using Fields = std::array<int, 7>;
+  static Fields fields_of(const Target& target);
+  std::string rows_;
+  std::map<Fields, std::string> texts_;
+  std::set<Fields> given_;  // which fields have a text of their own: 0; −1: any value
 };
 
 /// The inputs that a figure needs besides the trace.
@@ -160,19 +180,26 @@ enum class Zoom {
   linked,  // the same range on both: token by token
 };
 
+using Compute = std::unique_ptr<const Figure> (*)(const FigureInput& input, Progress& progress);
+
+/// Widths on paper, millimetres.
+inline constexpr double kColumn = 85.0, kTwoColumns = 178.0;
+
 /// All there is to say of a figure, in one place: its words in lists, its needs, and its maker.
 struct FigureInfo {
   std::string name;     // of --figure
   std::string title;    // of the view
   std::string tooltip;  // formula and source
   Topic topic = Topic::kept;
+  /// Reads and computes. Throws Cancelled through progress.
+  Compute compute = nullptr;
+  double width_mm = kColumn;  // default width on paper
+  double aspect = 1.0;        // default width / height
   Zoom zoom = Zoom::none;
   bool limits = false;  // has a colour bar whose limits can be dragged
   Needs needs = {};     // with the default choices
   /// The needs with these choices; nullptr: always the same.
   Needs (*needs_with)(const Choices& choices) = nullptr;
-  double width_mm = 85.0;  // default width on paper: a column; 178 is two
-  double aspect = 1.0;     // default width / height
   std::vector<ChoiceInfo> choices = {};
   /// Whether a setting has a part in the picture with these choices: one of the choices, "budget"
   /// or "block". A setting that has none is not listed under the figure. nullptr: all have.
@@ -181,9 +208,11 @@ struct FigureInfo {
   std::string (*unavailable)(const Trace& trace) = [](const Trace&) { return std::string(); };
   /// Why these results cannot be shown, where needs.evaluation; empty where they can.
   std::string (*unfit)(const Evaluation& evaluation) = nullptr;
-  /// Reads and computes. Throws Cancelled through progress.
-  std::unique_ptr<const Figure> (*compute)(const FigureInput& input, Progress& progress) = nullptr;
 };
+
+/// One with these, and no needs or choices yet.
+FigureInfo figure_info(std::string name, std::string title, std::string tooltip, Topic topic,
+                       Compute compute, double width_mm = kColumn, double aspect = 1.0);
 
 /// A computed figure, with the settings it was made from in words: trace, model, policy, ...
 struct MadeFigure {

@@ -71,10 +71,7 @@ void SegmentBand::draw(Scene& scene, const Style& style, const Axes& axes, bool 
     if (x < axes.plot.x || x > axes.plot.right()) continue;
     marks.move({x, top - 0.5}).line({x, axes.plot.y});
   }
-  if (!marks.verbs.empty()) {
-    marks.stroke = Stroke{style.colours.evicted, 1.0, {}, Cap::butt};
-    scene.add(std::move(marks));
-  }
+  add_stroked(scene, std::move(marks), {style.colours.evicted, 1.0});
   for (const Name& one : names(style, axes, two_rows)) {
     const double foot = top - band_height - (one.lines.empty() ? 0.0 : row_height(style));
     for (const double line : one.lines)

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -31,11 +32,30 @@ std::string latex_table(const Table& table, std::string_view caption, std::strin
 /// significant digits, NaN as an empty field. Comment lines start with #.
 class CsvWriter {
  public:
-  using Cell = std::variant<long, double, std::string_view>;
+  /// A whole number, a number or a text; a condition is 0 or 1.
+  struct Cell : std::variant<long, double, std::string_view> {
+    template <typename Value>
+    Cell(const Value& value)  // NOLINT(google-explicit-constructor)
+        : variant(as_cell(value)) {}
+
+   private:
+    template <typename Value>
+    static variant as_cell(const Value& value) {
+      if constexpr (std::is_integral_v<Value>) {
+        return static_cast<long>(value);
+      } else if constexpr (std::is_floating_point_v<Value>) {
+        return static_cast<double>(value);
+      } else {
+        return std::string_view(value);
+      }
+    }
+  };
   explicit CsvWriter(std::ostream& out) : out_(out) {}
   void comment(std::string_view key, std::string_view value);
   void row(std::initializer_list<Cell> cells);
   void row(std::span<const Cell> cells);
+  /// Rows as they were written.
+  void text(std::string_view rows) { out_ << rows; }
 
  private:
   std::ostream& out_;

@@ -9,49 +9,32 @@ bool is_protection(Fate fate) {
   return fate == Fate::recent || fate == Fate::sink || fate == Fate::window || fate == Fate::held;
 }
 
-const char* state_name(TokenState state) {
+namespace {
+struct StateLook {
+  const char* name;
+  Colour Palette::*colour;
+  Pattern pattern = Pattern::none;
+};
+const StateLook& look_of(TokenState state) {
   // In the order of the enum.
-  static constexpr const char* kNames[] = {"ahead",  "retained",  "protected",    "evicted",
-                                           "merged", "synthetic", "beyond_window"};
-  return kNames[static_cast<std::size_t>(state)];
+  static constexpr StateLook kLooks[] = {{"ahead", &Palette::paper},
+                                         {"retained", &Palette::retained},
+                                         {"protected", &Palette::protected_, Pattern::dots},
+                                         {"evicted", &Palette::evicted, Pattern::rising},
+                                         {"merged", &Palette::merged, Pattern::falling},
+                                         {"synthetic", &Palette::pivot, Pattern::level},
+                                         {"beyond_window", &Palette::paper}};
+  return kLooks[static_cast<std::size_t>(state)];
 }
+}  // namespace
+
+const char* state_name(TokenState state) { return look_of(state).name; }
 
 Colour state_colour(const Palette& colours, TokenState state) {
-  switch (state) {
-    case TokenState::retained:
-      return colours.retained;
-    case TokenState::protected_:
-      return colours.protected_;
-    case TokenState::evicted:
-      return colours.evicted;
-    case TokenState::merged:
-      return colours.merged;
-    case TokenState::synthetic:
-      return colours.pivot;
-    case TokenState::ahead:
-    case TokenState::beyond_window:
-      break;
-  }
-  return colours.paper;
+  return colours.*look_of(state).colour;
 }
 
-Pattern state_pattern(TokenState state) {
-  switch (state) {
-    case TokenState::protected_:
-      return Pattern::dots;
-    case TokenState::evicted:
-      return Pattern::rising;
-    case TokenState::merged:
-      return Pattern::falling;
-    case TokenState::synthetic:
-      return Pattern::level;
-    case TokenState::retained:
-    case TokenState::ahead:
-    case TokenState::beyond_window:
-      break;
-  }
-  return Pattern::none;
-}
+Pattern state_pattern(TokenState state) { return look_of(state).pattern; }
 
 std::vector<TokenState> token_states(const Replay& replay, const HeadReplay& head, int step) {
   const auto s = static_cast<std::size_t>(step);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "app/plot/value_axis.h"
+
 namespace kvloupe::figure {
 
 namespace {
@@ -18,15 +20,28 @@ void add_gaps(Scene& scene, const Style& style, const Rect& plot, int rows, int 
     gaps.move({plot.x + c * width, plot.y}).line({plot.x + c * width, plot.bottom()});
   for (int r = 1; r < rows; ++r)
     gaps.move({plot.x, plot.y + r * height}).line({plot.right(), plot.y + r * height});
-  if (gaps.verbs.empty()) return;
-  gaps.stroke = Stroke{style.colours.paper, 0.8, {}, Cap::butt};
-  scene.add(std::move(gaps));
+  add_stroked(scene, std::move(gaps), {style.colours.paper, 0.8});
 }
 
-/// The numbers themselves, where all fit.
-void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<const float> values,
-                 int rows, int columns, const ColourScale& scale,
-                 const std::function<std::string(double)>& number, std::span<const int> present) {
+/// A thin line for each row without cells.
+void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
+                     std::span<const int> present) {
+  const double height = plot.height / static_cast<double>(std::max<std::size_t>(present.size(), 1));
+  Path lines;
+  for (std::size_t row = 0; row < present.size(); ++row) {
+    if (present[row] > 0) continue;
+    const double y = plot.y + (static_cast<double>(row) + 0.5) * height;
+    lines.move({plot.x, y}).line({plot.right(), y});
+  }
+  add_stroked(scene, std::move(lines), {style.colours.faint, 0.5});
+}
+
+}  // namespace
+
+void add_cell_numbers(Scene& scene, const Style& style, const Rect& plot,
+                      std::span<const float> values, int rows, int columns,
+                      const ColourScale& scale, const std::function<std::string(double)>& number,
+                      std::span<const int> present) {
   const double width = plot.width / columns;
   const double height = plot.height / rows;
   if (height < style.small * 1.3) return;
@@ -49,17 +64,14 @@ void add_numbers(Scene& scene, const Style& style, const Rect& plot, std::span<c
   add_on_grounds(scene, style, std::move(texts), grounds);
 }
 
-}  // namespace
-
 void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<const float> values,
                int rows, int columns, const ColourScale& scale,
                const std::function<std::string(double)>& number, std::span<const int> present) {
   if (rows <= 0 || columns <= 0) return;
-  auto pixels = paint(values, columns, rows, scale);
-  std::string key = image_key(*pixels);
-  scene.add(Image{std::move(pixels), axes.plot, std::move(key), Interpolation::nearest});
+  add_image(scene, paint(values, columns, rows, scale), axes.plot);
   add_gaps(scene, style, axes.plot, rows, columns);
-  if (number) add_numbers(scene, style, axes.plot, values, rows, columns, scale, number, present);
+  if (number)
+    add_cell_numbers(scene, style, axes.plot, values, rows, columns, scale, number, present);
   add_absent_rows(scene, style, axes.plot, present);
 }
 
@@ -67,20 +79,6 @@ std::string absent_rows_text(std::span<const int> present) {
   const bool any =
       std::any_of(present.begin(), present.end(), [](int cells) { return cells <= 0; });
   return any ? " A thin line is a layer without a cache." : "";
-}
-
-void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
-                     std::span<const int> present) {
-  const double height = plot.height / static_cast<double>(std::max<std::size_t>(present.size(), 1));
-  Path lines;
-  for (std::size_t row = 0; row < present.size(); ++row) {
-    if (present[row] > 0) continue;
-    const double y = plot.y + (static_cast<double>(row) + 0.5) * height;
-    lines.move({plot.x, y}).line({plot.right(), y});
-  }
-  if (lines.verbs.empty()) return;
-  lines.stroke = Stroke{style.colours.faint, 0.5, {}, Cap::butt};
-  scene.add(std::move(lines));
 }
 
 void outline_cells(Scene& scene, const Style& style, const Rect& plot,
@@ -98,9 +96,7 @@ void outline_cells(Scene& scene, const Style& style, const Rect& plot,
                      std::max(0.1, width - 2 * inset), std::max(0.1, height - 2 * inset)});
     }
   }
-  if (outlines.verbs.empty()) return;
-  outlines.stroke = Stroke{style.colours.ink, line, {}, Cap::butt};
-  scene.add(std::move(outlines));
+  add_stroked(scene, std::move(outlines), {style.colours.ink, line});
 }
 
 void add_query_head_regions(Scene& scene, const Rect& plot, std::span<const QueryHeadRow> layers,
@@ -114,6 +110,13 @@ void add_query_head_regions(Scene& scene, const Rect& plot, std::span<const Quer
                                {.layer = layer, .head = q / row.group, .query_head = q}});
     }
   }
+}
+
+Axis query_head_axis(int query_heads, int group) {
+  if (group == 1) return head_axis(query_heads);
+  std::vector<std::string> names;
+  for (int head = 0; head < query_heads; ++head) names.push_back(std::to_string(head));
+  return name_axis(std::move(names), "Query head");
 }
 
 Axis head_axis(int heads) {

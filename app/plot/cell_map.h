@@ -100,9 +100,11 @@ void add_cells(Scene& scene, const Style& style, const Axes& axes, std::span<con
                const std::function<std::string(double)>& number = {},
                std::span<const int> present = {});
 
-/// The thin lines of add_cells() alone.
-void add_absent_rows(Scene& scene, const Style& style, const Rect& plot,
-                     std::span<const int> present);
+/// The numbers of add_cells() alone, for what lies between: outlines.
+void add_cell_numbers(Scene& scene, const Style& style, const Rect& plot,
+                      std::span<const float> values, int rows, int columns,
+                      const ColourScale& scale, const std::function<std::string(double)>& number,
+                      std::span<const int> present);
 
 /// A caption's sentence about absent rows, with a space before it; empty if all rows have cells.
 std::string absent_rows_text(std::span<const int> present);
@@ -123,6 +125,27 @@ struct QueryHeadRow {
 void add_query_head_regions(Scene& scene, const Rect& plot, std::span<const QueryHeadRow> layers,
                             int columns);
 
+/// Lets the pointer find the cells of a map of rows × columns: what `target` (row, column) says,
+/// and nothing where it says nothing.
+template <typename TargetOf>
+void add_cell_regions(Scene& scene, const Rect& plot, std::size_t rows, std::size_t columns,
+                      const TargetOf& target) {
+  const double width = plot.width / static_cast<double>(columns);
+  const double height = plot.height / static_cast<double>(rows);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) {
+      const Target found = target(r, c);
+      if (found == Target{}) continue;
+      scene.regions.push_back({{plot.x + static_cast<double>(c) * width,
+                                plot.y + static_cast<double>(r) * height, width, height},
+                               found});
+    }
+  }
+}
+
+/// The x axis of a map of query heads, of which so many share a head: where one is not its head, it
+/// has its number and cannot be selected.
+Axis query_head_axis(int query_heads, int group);
 /// Axes of layers (y, downwards) and heads (x).
 Axis head_axis(int heads);
 Axis layer_axis(int layers);

@@ -194,11 +194,17 @@ Text make_text(const Style& style, std::string text, Point anchor, double size, 
   return item;
 }
 
-Path make_line(Point from, Point to, Colour colour, double width) {
+Path make_line(Point from, Point to, Colour colour, double width, std::vector<double> dash) {
   Path path;
   path.move(from).line(to);
-  path.stroke = Stroke{colour, width, {}, Cap::butt};
+  path.stroke = Stroke{colour, width, std::move(dash)};
   return path;
+}
+
+void add_stroked(Scene& scene, Path path, Stroke stroke) {
+  if (path.verbs.empty()) return;
+  path.stroke = std::move(stroke);
+  scene.add(std::move(path));
 }
 
 std::vector<std::string> wrap(const Style& style, const std::string& text, double size,
@@ -337,7 +343,7 @@ bool x_name_fits(const Style& style, const Axes& axes, double page) {
 void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook& x,
               const AxisLook& y) {
   const Rect& plot = axes.plot;
-  const Stroke ink{style.colours.ink, style.line, {}, Cap::butt};
+  const Stroke ink{style.colours.ink, style.line};
   const double cap = style.fonts->cap_height();
 
   Path grid;
@@ -374,13 +380,10 @@ void add_axes(Scene& scene, const Style& style, const Axes& axes, const AxisLook
   if (y.line) lines.move({plot.x, plot.y}).line({plot.x, plot.bottom()});
   if (x.line) lines.move({plot.x, plot.bottom()}).line({plot.right(), plot.bottom()});
   if (!grid.verbs.empty()) {
-    grid.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
+    grid.stroke = Stroke{style.colours.grid, 0.4};
     scene.items.insert(scene.items.begin(), std::move(grid));
   }
-  if (!lines.verbs.empty()) {
-    lines.stroke = ink;
-    scene.add(std::move(lines));
-  }
+  add_stroked(scene, std::move(lines), ink);
   if (y.labels && !axes.y.label.empty()) {
     const double from = plot.x - (y.ticks.empty() ? 0.0 : tick_length + tick_gap + left) - name_gap;
     add_turned_name(scene, style,
@@ -440,6 +443,8 @@ std::shared_ptr<const Pixels> paint(std::span<const float> values, int width, in
   return pixels;
 }
 
+namespace {
+/// Equal keys mean equal pixels: their size and a 64-bit hash.
 std::string image_key(const Pixels& pixels) {
   std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a, four bytes at a time
   for (std::size_t i = 0; i + 3 < pixels.rgba.size(); i += 4) {
@@ -451,6 +456,12 @@ std::string image_key(const Pixels& pixels) {
     hash ^= hash >> 29;
   }
   return fmt::format("{}x{}-{:016x}", pixels.width, pixels.height, hash);
+}
+}  // namespace
+
+void add_image(Scene& scene, std::shared_ptr<const Pixels> pixels, const Rect& rect) {
+  std::string key = image_key(*pixels);
+  scene.add(Image{std::move(pixels), rect, std::move(key), Interpolation::nearest});
 }
 
 double colour_bar_width(const Style& style, const ColourScale& scale, double height) {
@@ -473,12 +484,10 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
     const Colour c = table[static_cast<std::size_t>(i)];
     pixels->rgba.insert(pixels->rgba.end(), {c.red, c.green, c.blue, c.alpha});
   }
-  const std::string key = image_key(*pixels);
-  scene.add(Image{std::move(pixels), bar, key, Interpolation::nearest});
+  add_image(scene, std::move(pixels), bar);
   Path outline;
   outline.rect(bar);
-  outline.stroke = Stroke{style.colours.ink, 0.4, {}, Cap::butt};
-  scene.add(std::move(outline));
+  add_stroked(scene, std::move(outline), {style.colours.ink, 0.4});
 
   const Axis axis{AxisMeaning::value, scale.scale, scale.high, scale.low, scale.label};
   scene.axes.push_back({bar, Axis{}, axis});  // so that its limits can be dragged on the screen
@@ -493,10 +502,7 @@ void add_colour_bar(Scene& scene, const Style& style, const Rect& plot, const Co
                   {bar.right() + tick_length + tick_gap, y + cap * style.small / 2}, style.small));
     widest = std::max(widest, label.width);
   }
-  if (!lines.verbs.empty()) {
-    lines.stroke = Stroke{style.colours.ink, style.line, {}, Cap::butt};
-    scene.add(std::move(lines));
-  }
+  add_stroked(scene, std::move(lines), {style.colours.ink, style.line});
   if (!scale.label.empty()) {
     const double x = bar.right() + tick_length + tick_gap + widest + name_gap + 0.75 * style.text;
     const double room = name_room(bar.centre().y, bar.height, scene.height, bar_overhang);

@@ -22,7 +22,10 @@ inline Text make_text(const Style& style, std::string text, Point anchor) {
 }
 
 /// A stroked straight line.
-Path make_line(Point from, Point to, Colour colour, double width);
+Path make_line(Point from, Point to, Colour colour, double width, std::vector<double> dash = {});
+
+/// Adds the path with this stroke; nothing if the path is empty.
+void add_stroked(Scene& scene, Path path, Stroke stroke);
 
 /// Breaks a paragraph into lines no wider than `width`.
 std::vector<std::string> wrap(const Style& style, const std::string& text, double size,
@@ -98,8 +101,8 @@ class ColourLookup {
 std::shared_ptr<const Pixels> paint(std::span<const float> values, int width, int height,
                                     const ColourScale& scale);
 
-/// Equal keys mean equal pixels: their size and a 64-bit hash.
-std::string image_key(const Pixels& pixels);
+/// Adds pixels as they are, no matter how large.
+void add_image(Scene& scene, std::shared_ptr<const Pixels> pixels, const Rect& rect);
 
 /// Room a colour bar takes at the right of a plot, gap and labels included.
 double colour_bar_width(const Style& style, const ColourScale& scale, double height);

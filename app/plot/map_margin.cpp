@@ -87,9 +87,8 @@ void add_area(Scene& scene, const Axes& axes, const KeyStrip& strip, int first, 
 /// A bar and a triangle to each sink in sight; their name and strength, beside the last.
 void add_sink_marks(Scene& scene, const Style& style, const Axes& axes, const KeyStrip& strip) {
   Path bars, ground;
-  Markers marks{.shape = MarkerShape::triangle_down,
-                .size = 4.5,
-                .stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt}};
+  Markers marks{
+      .shape = MarkerShape::triangle_down, .size = 4.5, .stroke = Stroke{style.colours.ink, 0.7}};
   double strongest = 0.0;
   for (const int token : strip.sinks) {
     if (token + 1.0 <= axes.x.first || token >= axes.x.last) continue;
@@ -194,12 +193,8 @@ void add_sink_columns(Scene& scene, const Style& style, const MapPlot& plot, con
     const double top = axes.to_page(column.token, covers.first).y;
     const double bottom = axes.to_page(column.token, covers.second).y;
     auto pixels = paint(column.values, 1, static_cast<int>(column.values.size()), plot.scale);
-    std::string key = image_key(*pixels);
     scene.add(PushClip{rect});
-    scene.add(Image{std::move(pixels),
-                    {rect.x, top, rect.width, bottom - top},
-                    std::move(key),
-                    Interpolation::nearest});
+    add_image(scene, std::move(pixels), {rect.x, top, rect.width, bottom - top});
     scene.add(PopClip{});
     // Its own cell and below: queries before it do not see it.
     const double from =
@@ -214,9 +209,7 @@ void add_sink_columns(Scene& scene, const Style& style, const MapPlot& plot, con
     }
     add_axes(scene, style, axes, x_look, y_look);
   }
-  if (outlines.verbs.empty()) return;
-  outlines.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
-  scene.add(std::move(outlines));
+  add_stroked(scene, std::move(outlines), {style.colours.ink, 0.7});
 }
 
 int first_uncertain(int length, const Reach& reach) {

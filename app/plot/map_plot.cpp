@@ -57,18 +57,16 @@ double map_natural_height(const Style& style, const MapPlot& plot, double width)
 }
 
 void add_map(Scene& scene, const Style& style, const MapPlot& plot, const Rect& rect,
-             std::shared_ptr<const Pixels> pixels, const std::array<double, 4>& covers,
-             Interpolation interpolation) {
+             std::shared_ptr<const Pixels> pixels, const std::array<double, 4>& covers) {
   const Axes axes{rect, plot.x, plot.y};
   const Point from = axes.to_page(covers[0], covers[2]);
   const Point to = axes.to_page(covers[1], covers[3]);
-  std::string key = image_key(*pixels);
   const Rect whole{from.x, from.y, to.x - from.x, to.y - from.y};
   const bool inside = whole.x >= rect.x - 1e-6 && whole.y >= rect.y - 1e-6 &&
                       whole.right() <= rect.right() + 1e-6 &&
                       whole.bottom() <= rect.bottom() + 1e-6;
   if (!inside) scene.add(PushClip{rect});
-  scene.add(Image{std::move(pixels), whole, std::move(key), interpolation});
+  add_image(scene, std::move(pixels), whole);
   if (!inside) scene.add(PopClip{});
   AxisLook y_look = axis_look(style, plot.y, rect.height, false);
   if (plot.inset > 0.0) {

@@ -29,7 +29,6 @@ double map_natural_height(const Style& style, const MapPlot& plot, double width)
 /// Adds the image over `covers` (data ranges of its edges: x from, x to, y from, y to), clipped to
 /// the map, then axes and bar.
 void add_map(Scene& scene, const Style& style, const MapPlot& plot, const Rect& rect,
-             std::shared_ptr<const Pixels> pixels, const std::array<double, 4>& covers,
-             Interpolation interpolation = Interpolation::nearest);
+             std::shared_ptr<const Pixels> pixels, const std::array<double, 4>& covers);
 
 }  // namespace kvloupe::figure

@@ -173,7 +173,7 @@ void add_bar(Scene& scene, const Style& style, const Axes& axes, double cell, do
   if (!look.filled) {  // the outline stays inside the bar
     const double inset = std::min({0.4, rect.width / 2, rect.height / 2});
     rect = {rect.x + inset, rect.y + inset, rect.width - 2 * inset, rect.height - 2 * inset};
-    bar.stroke = Stroke{look.colour, 0.8, {}, Cap::butt};
+    bar.stroke = Stroke{look.colour, 0.8};
   }
   bar.rect(rect);
   bar.fill = look.filled ? look.colour : style.colours.paper;
@@ -322,8 +322,7 @@ void add_box(Scene& scene, const Style& style, const Axes& axes, double cell,
   Path whiskers;
   whiskers.move(at(0.5, numbers.low)).line(at(0.5, numbers.first_quartile));
   whiskers.move(at(0.5, numbers.third_quartile)).line(at(0.5, numbers.high));
-  whiskers.stroke = Stroke{look.colour, 0.8, {}, Cap::butt};
-  scene.add(std::move(whiskers));
+  add_stroked(scene, std::move(whiskers), {look.colour, 0.8});
   Path box;
   box.move(at(0.3, numbers.first_quartile))
       .line(at(0.7, numbers.first_quartile))
@@ -331,12 +330,10 @@ void add_box(Scene& scene, const Style& style, const Axes& axes, double cell,
       .line(at(0.3, numbers.third_quartile))
       .close();
   box.fill = style.colours.paper;
-  box.stroke = Stroke{look.colour, 0.8, {}, Cap::butt};
-  scene.add(std::move(box));
+  add_stroked(scene, std::move(box), {look.colour, 0.8});
   Path median;
   median.move(at(0.3, numbers.median)).line(at(0.7, numbers.median));
-  median.stroke = Stroke{look.colour, 1.8, {}, Cap::butt};
-  scene.add(std::move(median));
+  add_stroked(scene, std::move(median), {look.colour, 1.8});
   std::vector<Point> outliers;
   for (const double value : numbers.outliers) {
     if (shown(value) == value) outliers.push_back(at(0.5, value));
@@ -430,7 +427,7 @@ void add_ridge(Scene& scene, const Style& style, const Axes& axes, double cell,
   area.line(at(to, 0.0)).close();
   const Colour ink = chosen ? style.colours.selection : style.colours.both;
   area.fill = ink.with_alpha(0.32);
-  line.stroke = Stroke{ink, chosen ? 1.2 : 0.6, {}, Cap::butt};
+  line.stroke = Stroke{ink, chosen ? 1.2 : 0.6};
   scene.add(std::move(area));
   scene.add(std::move(line));
   const auto middle = static_cast<double>(median(values));

@@ -59,7 +59,7 @@ void PatternFill::cover(const Rect& rect) {
 
 void PatternFill::add_to(Scene& scene) {
   if (!lines_.verbs.empty()) {
-    lines_.stroke = Stroke{colour_, line_width, {}, Cap::butt};
+    lines_.stroke = Stroke{colour_, line_width};
     scene.add(std::move(lines_));
     lines_ = {};
   }

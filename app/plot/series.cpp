@@ -59,7 +59,7 @@ Markers series_marks(const Style& style, const SeriesLook& look, double size,
                      std::vector<Point> points) {
   Markers marks{
       .shape = look.shape, .size = size, .fill = look.filled ? look.colour : style.colours.paper};
-  if (!look.filled) marks.stroke = Stroke{look.colour, 0.8, {}, Cap::butt};
+  if (!look.filled) marks.stroke = Stroke{look.colour, 0.8};
   marks.points = std::move(points);
   return marks;
 }

@@ -137,10 +137,8 @@ std::string fitted(const Style& style, const std::string& letters, double width)
 }
 
 void add_stroked(Scene& scene, Path path, Colour colour, double width, bool dashed = false) {
-  if (path.verbs.empty()) return;
-  path.stroke = Stroke{colour, width, {}, Cap::butt};
-  if (dashed) path.stroke->dash = {1.6, 1.2};
-  scene.add(std::move(path));
+  add_stroked(scene, std::move(path),
+              {colour, width, dashed ? std::vector<double>{1.6, 1.2} : std::vector<double>()});
 }
 
 }  // namespace

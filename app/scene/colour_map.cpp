@@ -33,6 +33,7 @@ struct Lab {
   double b = 0.0;
 };
 
+// IEC 61966-2-1.
 double linear(std::uint8_t channel) {
   const double c = channel / 255.0;
   return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
@@ -99,22 +100,16 @@ Colour from_nodes(const std::array<std::uint32_t, 52>& nodes, double share) {
 }  // namespace
 
 AmountMap parse_amount_map(std::string_view name) {
-  if (name == "viridis") return AmountMap::viridis;
-  if (name == "cividis") return AmountMap::cividis;
-  if (name == "grey") return AmountMap::grey;
+  for (const AmountMap map : {AmountMap::viridis, AmountMap::cividis, AmountMap::grey}) {
+    if (amount_map_name(map) == name) return map;
+  }
   throw UsageError("colour map '" + std::string(name) + "': unknown; use viridis, cividis or grey");
 }
 
 Colour amount_colour(AmountMap map, double share) {
   share = share > 0.0 ? std::min(share, 1.0) : 0.0;
-  switch (map) {
-    case AmountMap::viridis:
-      return from_nodes(viridis_nodes, share);
-    case AmountMap::cividis:
-      return from_nodes(cividis_nodes, share);
-    case AmountMap::grey:
-      break;
-  }
+  if (map != AmountMap::grey)
+    return from_nodes(map == AmountMap::viridis ? viridis_nodes : cividis_nodes, share);
   // Even steps of lightness, from nearly black to nearly white.
   return from_lab({8.0 + 88.0 * share, 0.0, 0.0});
 }
@@ -158,44 +153,22 @@ double contrast(Colour a, Colour b) {
 }
 
 std::string_view amount_map_name(AmountMap map) {
-  switch (map) {
-    case AmountMap::viridis:
-      return "viridis";
-    case AmountMap::cividis:
-      return "cividis";
-    case AmountMap::grey:
-      break;
-  }
-  return "grey";
+  return map == AmountMap::viridis ? "viridis" : map == AmountMap::cividis ? "cividis" : "grey";
 }
-
-namespace {
-
-// IEC 61966-2-1, as in colour_map.cpp.
-std::array<float, 256> make_table() {
-  std::array<float, 256> table{};
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const double c = static_cast<double>(i) / 255.0;
-    table[i] = static_cast<float>(c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
-  }
-  return table;
-}
-
-std::uint8_t channel_of(float light) {
-  const double c = std::clamp(static_cast<double>(light), 0.0, 1.0);
-  const double s = c <= 0.0031308 ? 12.92 * c : 1.055 * std::pow(c, 1 / 2.4) - 0.055;
-  return static_cast<std::uint8_t>(std::lround(s * 255.0));
-}
-
-}  // namespace
 
 Light light_of(Colour colour) {
-  static const std::array<float, 256> table = make_table();
+  static const std::array<float, 256> table = [] {
+    std::array<float, 256> light{};
+    for (std::size_t i = 0; i < light.size(); ++i)
+      light[i] = static_cast<float>(linear(static_cast<std::uint8_t>(i)));
+    return light;
+  }();
   return {table[colour.red], table[colour.green], table[colour.blue]};
 }
 
 Colour colour_of(const Light& light) {
-  return {channel_of(light[0]), channel_of(light[1]), channel_of(light[2]), 255};
+  const auto channel = [&](std::size_t i) { return encode(static_cast<double>(light[i])); };
+  return {channel(0), channel(1), channel(2), 255};
 }
 
 }  // namespace kvloupe::figure

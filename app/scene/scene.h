@@ -48,8 +48,8 @@ enum class Cap { butt, round };
 
 struct Stroke {
   Colour colour;
-  double width = 0.5;        // points
-  std::vector<double> dash;  // points on, off, ...; empty: solid
+  double width = 0.5;             // points
+  std::vector<double> dash = {};  // points on, off, ...; empty: solid
   Cap cap = Cap::butt;
 };
 

@@ -3,15 +3,7 @@
 namespace kvloupe::figure {
 
 std::string_view theme_name(Theme theme) {
-  switch (theme) {
-    case Theme::light:
-      return "light";
-    case Theme::dark:
-      return "dark";
-    case Theme::high_contrast:
-      break;
-  }
-  return "high-contrast";
+  return theme == Theme::light ? "light" : theme == Theme::dark ? "dark" : "high-contrast";
 }
 
 std::optional<Theme> theme_named(std::string_view name) {
@@ -24,48 +16,33 @@ std::optional<Theme> theme_named(std::string_view name) {
 bool has_patterns(Theme theme) { return theme == Theme::high_contrast; }
 
 Palette palette(Theme theme) {
-  Palette p;
-  if (theme == Theme::light) {
-    p.paper = {0xFC, 0xFC, 0xFA};
-    p.ink = {0x1B, 0x1F, 0x24};
-    p.faint = {0x5A, 0x62, 0x6B};
-    p.grid = {0xDF, 0xE2, 0xE4};
-    p.retained = {0x00, 0x72, 0xB2};
-    p.evicted = {0xD5, 0x5E, 0x00};
-    p.protected_ = {0x00, 0x9E, 0x73};
-    p.merged = {0xCC, 0x79, 0xA7};
-    p.pivot = {0x8E, 0x3F, 0x6B};
-    p.selection = {0xE6, 0x9F, 0x00};
-    p.both = {0x66, 0x66, 0x66};
-    p.neither = {0xD9, 0xD9, 0xD9};
-  } else if (theme == Theme::dark) {
-    p.paper = {0x15, 0x18, 0x1C};
-    p.ink = {0xE6, 0xE8, 0xEA};
-    p.faint = {0x9C, 0xA4, 0xAD};
-    p.grid = {0x34, 0x39, 0x40};
-    p.retained = {0x4F, 0xA8, 0xE0};
-    p.evicted = {0xF0, 0x82, 0x3C};
-    p.protected_ = {0x2F, 0xC3, 0x9A};
-    p.merged = {0xDD, 0x95, 0xBD};
-    p.pivot = {0xF3, 0xBE, 0xDB};
-    p.selection = {0xF2, 0xB3, 0x2C};
-    p.both = {0xA0, 0xA0, 0xA0};
-    p.neither = {0x40, 0x44, 0x4A};
-  } else {
-    p.paper = {0x00, 0x00, 0x00};
-    p.ink = {0xFF, 0xFF, 0xFF};
-    p.faint = {0xD8, 0xD8, 0xD8};
-    p.grid = {0x5C, 0x5C, 0x5C};
-    p.retained = {0x6C, 0xB8, 0xFF};
-    p.evicted = {0xFF, 0x9A, 0x3C};
-    p.protected_ = {0x35, 0xE0, 0xA8};
-    p.merged = {0xF0, 0xA0, 0xD8};
-    p.pivot = {0xFF, 0xE6, 0xF6};
-    p.selection = {0xFF, 0xB0, 0x00};
-    p.both = {0xC4, 0xC4, 0xC4};
-    p.neither = {0x62, 0x62, 0x62};
+  struct Row {
+    Colour Palette::*field;
+    std::array<std::uint32_t, 3> colours;  // [themes] 0xRRGGBB
+  };
+  static constexpr Row kRows[] = {
+      {&Palette::paper, {0xFCFCFA, 0x15181C, 0x000000}},
+      {&Palette::ink, {0x1B1F24, 0xE6E8EA, 0xFFFFFF}},
+      {&Palette::faint, {0x5A626B, 0x9CA4AD, 0xD8D8D8}},
+      {&Palette::grid, {0xDFE2E4, 0x343940, 0x5C5C5C}},
+      {&Palette::retained, {0x0072B2, 0x4FA8E0, 0x6CB8FF}},
+      {&Palette::evicted, {0xD55E00, 0xF0823C, 0xFF9A3C}},
+      {&Palette::protected_, {0x009E73, 0x2FC39A, 0x35E0A8}},
+      {&Palette::merged, {0xCC79A7, 0xDD95BD, 0xF0A0D8}},
+      {&Palette::pivot, {0x8E3F6B, 0xF3BEDB, 0xFFE6F6}},
+      {&Palette::selection, {0xE69F00, 0xF2B32C, 0xFFB000}},
+      {&Palette::both, {0x666666, 0xA0A0A0, 0xC4C4C4}},
+      {&Palette::neither, {0xD9D9D9, 0x40444A, 0x626262}},
+  };
+  Palette palette;
+  for (const Row& row : kRows) {
+    const std::uint32_t colour = row.colours[static_cast<std::size_t>(theme)];
+    const auto channel = [&](unsigned shift) {
+      return static_cast<std::uint8_t>(colour >> shift & 0xFFU);
+    };
+    palette.*row.field = {channel(16), channel(8), channel(0)};
   }
-  return p;
+  return palette;
 }
 
 Style make_style(const TextMetrics& fonts, Theme theme, std::optional<bool> patterns) {

@@ -1,19 +1,9 @@
 // How far policies agree on what to keep: Jaccard indices of their retained sets.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/numeric/statistics.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::agreement_figure {
 
@@ -31,7 +21,6 @@ class Agreement final : public Figure {
  public:
   bool one_head = false;
   Selection selection;
-  int budget = 0;
   std::vector<std::string> policies;
   std::vector<float> matrix;         // [P,P] shown: a head's, or the mean over heads
   std::vector<HeadAgreement> heads;  // the one that disagrees most first
@@ -77,24 +66,11 @@ class Agreement final : public Figure {
     for (const HeadAgreement& one : heads) {
       for (std::size_t i = 0; i < policies.size(); ++i) {
         for (std::size_t j = 0; j < policies.size(); ++j) {
-          csv.row({static_cast<long>(one.layer), static_cast<long>(one.head),
-                   std::string_view(policies[i]), std::string_view(policies[j]),
+          csv.row({one.layer, one.head, policies[i], policies[j],
                    one.jaccard[i * policies.size() + j]});
         }
       }
     }
-  }
-
-  std::string caption() const override {
-    std::string names;
-    for (std::size_t i = 0; i < policies.size(); ++i)
-      names += fmt::format("{}{}, {}", i == 0 ? "" : "; ", i + 1, policies[i]);
-    return fmt::format(
-        "Jaccard index of the retained sets of every two policies, a, {}, after step {} with N = "
-        "{} ({}); b, disagreement (1 − the mean over pairs) of every head, sorted.",
-        one_head ? fmt::format("in layer {}, head {}", selection.layer, selection.head)
-                 : fmt::format("mean over {} heads", heads.size()),
-        selection.step, format_count(budget), names);
   }
 
  private:
@@ -248,7 +224,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   auto figure = std::make_unique<Agreement>();
   figure->one_head = input.choice("of") == "head";
   figure->selection = input.selection;
-  figure->budget = budget_entries(input.budget, *input.trace);
   std::vector<WantedReplay> wanted;
   for (const PolicySpec& policy : chosen_policies(input)) {
     wanted.push_back({policy});
@@ -273,24 +248,33 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    [](const HeadAgreement& a, const HeadAgreement& b) {
                      return a.disagreement > b.disagreement;
                    });
+  std::string names;
+  for (const std::string& policy : figure->policies)
+    names += fmt::format("{}{}, {}", names.empty() ? "" : "; ",
+                         &policy - figure->policies.data() + 1, policy);
+  figure->caption_text = fmt::format(
+      "Jaccard index of the retained sets of every two policies, a, {}, after step {} with N = {} "
+      "({}); b, disagreement (1 − the mean over pairs) of every head, sorted.",
+      figure->one_head
+          ? fmt::format("in layer {}, head {}", input.selection.layer, input.selection.head)
+          : fmt::format("mean over {} heads", figure->heads.size()),
+      input.selection.step, format_count(budget_entries(input.budget, *input.trace)), names);
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "agreement", "Agreement of policies",
       "Jaccard index |A ∩ B| / |A ∪ B| of the sets that two policies retain after the step, for "
       "all pairs of policies, and the heads sorted by disagreement",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.4);
   info.limits = true;
   info.needs = {.head = true, .step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
-  info.choices = {policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv"})),
-                  {"of", "Of", "The mean over all heads, or the selected head", {"mean", "head"}}};
-  info.compute = compute;
+  info.choices = {
+      policies_choice(published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv"})),
+      word_choice("of", "Of", "The mean over all heads, or the selected head", {"mean", "head"})};
   return info;
 }
 

@@ -1,7 +1,5 @@
 // Angles of the keys to the mean key and of the queries to the mean query, head by head.
 
-#include <fmt/format.h>
-
 #include "analysis/metric/angle.h"
 #include "app/figure/figures/distributions.h"
 #include "app/figure/figures/figures.h"
@@ -25,49 +23,28 @@ Distributions::Column column(std::string title, std::string label, std::string r
 }
 
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
-  const Trace& trace = *input.trace;
-  const Selection& s = input.selection;
-  auto figure = std::make_unique<Distributions>();
-  figure->layer = s.layer;
-  figure->measure = "angle_degrees";
-  figure->columns.push_back(column("Keys", "To mean key (°)", "Head"));
-  figure->columns.push_back(column("Queries", "To mean query (°)", "Query head"));
-  progress.set_total(trace.layer_model(s.layer).num_kv_heads +
-                     trace.layer_model(s.layer).num_heads);
-  for (int h = 0; h < trace.layer_model(s.layer).num_kv_heads; ++h) {
-    progress.advance();
-    figure->columns[0].rows.push_back(
-        {std::to_string(h), h, h == s.head, angles_to_mean(trace.key(s.layer, h))});
-  }
-  for (int q = 0; q < trace.layer_model(s.layer).num_heads; ++q) {
-    progress.advance();
-    const int head = trace.layer_model(s.layer).head_of(q);
-    figure->columns[1].rows.push_back({std::to_string(q), head,
-                                       s.query_head >= 0 ? q == s.query_head : head == s.head,
-                                       angles_to_mean(trace.query(s.layer, q)), q});
-  }
-  figure->caption_text =
-      fmt::format(
-          "Angles of the keys of all {} tokens to their head’s mean key, and of the queries to the "
-          "mean query, layer {}, after RoPE. Each ridge is as high as its row; ticks and numbers: "
-          "medians; amber: the selected head",
-          format_count(trace.length()), s.layer) +
-      ".";
+  auto figure = layer_distributions(input, progress, "angle_degrees",
+                                    {column("Keys", "To mean key (°)", "Head"),
+                                     column("Queries", "To mean query (°)", "Query head")},
+                                    angles_to_mean);
+  figure->caption_text = fmt::format(
+      "Angles of the keys of all {} tokens to their head’s mean key, and of the queries to the "
+      "mean query, layer {}, after RoPE. Each ridge is as high as its row; ticks and numbers: "
+      "medians; amber: the selected head.",
+      format_count(input.trace->length()), input.selection.layer);
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "angles", "Angles to the mean",
       "Angles of the keys to the mean key k̄ = (1/n)Σ k_i and of the queries to the mean query, in "
       "degrees (KeyDiff, figure 11): if both distributions are narrow, keys and queries are "
       "approximately collinear",
-      Topic::keys};
+      Topic::keys, compute, kColumn, 1.2);
   info.needs.head = true;
-  info.aspect = 1.2;
-  info.compute = compute;
   return info;
 }
 

@@ -1,15 +1,9 @@
 // The attention map, recomputed from queries and keys.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_margin.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::attention_figure {
 
@@ -58,9 +52,8 @@ class Attention final : public Figure {
     for (Eigen::Index y = 0; y < map.rows(); ++y) {
       for (Eigen::Index x = 0; x < map.cols(); ++x) {
         if (std::isnan(map(y, x))) continue;
-        csv.row({selection.first_token + static_cast<double>(y) * tile,
-                 selection.first_token + static_cast<double>(x) * tile, tile,
-                 static_cast<double>(map(y, x)), received[static_cast<std::size_t>(x)]});
+        csv.row({selection.first_token + y * tile, selection.first_token + x * tile, tile,
+                 map(y, x), received[static_cast<std::size_t>(x)]});
       }
     }
   }
@@ -234,27 +227,24 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "attention", "Attention map",
       "A = softmax(QKᵀ/√d), causal and within the model's window, recomputed in float32 from "
       "queries and keys, never read from a stored 16-bit map. Above, the mean attention that each "
       "key receives; triangles mark sinks, which receive more than 0.3. Left, the columns of the "
       "sinks, enlarged",
-      Topic::attention};
+      Topic::attention, compute);
   info.zoom = Zoom::linked;
   info.limits = true;
   info.needs = {.head = true, .tokens = true};
-  info.choices = {{"pooling",
-                   "Pooling",
-                   "A pixel that covers several cells shows their largest value or their mean. A "
-                   "needle is one cell; only the largest value shows it",
-                   {"max", "mean"}},
-                  {"scale", "Scale", "Logarithmic or linear colours", {"log", "linear"}},
-                  {"unit",
-                   "Unit",
-                   "Softmax rows, or the scaled products before the softmax",
-                   {"probability", "logit"}}};
-  info.compute = compute;
+  info.choices = {
+      word_choice("pooling", "Pooling",
+                  "A pixel that covers several cells shows their largest value or their mean. A "
+                  "needle is one cell; only the largest value shows it",
+                  {"max", "mean"}),
+      word_choice("scale", "Scale", "Logarithmic or linear colours", {"log", "linear"}),
+      word_choice("unit", "Unit", "Softmax rows, or the scaled products before the softmax",
+                  {"probability", "logit"})};
   return info;
 }
 

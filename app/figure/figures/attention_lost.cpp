@@ -3,31 +3,15 @@
 
 #include "analysis/replay/attention_lost.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::attention_lost_figure {
 
 namespace {
-
-/// The value below which this share of the numbers lies, between neighbours in proportion.
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - std::floor(place)) * (values[above] - values[below]);
-}
 
 /// Heads whose lost attention is known.
 std::vector<const AttentionLost*> known(const std::vector<AttentionLost>& heads) {
@@ -170,8 +154,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
   LinePanels::Panel panel;
   std::vector<LinePanels::Line> lines;
-  LinePanels::Line chance, least;
-  chance.points = {{0.0, 0.0}, {100.0, 100.0}};
+  LinePanels::Line least;
   if (of_heads) {
     Spread spread = optimum_spread(heads);
     spread.band.look = -1;
@@ -196,11 +179,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     lines.push_back(std::move(line));
   }
   const std::string half = at_half(lines);
-  chance.name = "chance";
-  chance.dashed = true;
   least.name = "optimum";
-  chance.look = least.look = -1;
-  panel.lines = {std::move(chance), std::move(least)};
+  least.look = -1;
+  panel.lines = {
+      {.name = "chance", .points = {{0.0, 0.0}, {100.0, 100.0}}, .look = -1, .dashed = true},
+      std::move(least)};
   for (LinePanels::Line& line : lines) panel.lines.push_back(std::move(line));
   panel.x = x_axis("Entries evicted (%)", {0.0, 100.0});
   panel.y = y_axis("Attention lost (%)", {0.0, 100.0});
@@ -228,20 +211,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "attention-lost", "Attention lost by eviction",
       "Attention of all later queries to the evicted entries, as a share of their attention to all "
       "entries (Devoto et al. 2025, expected attention, notebook of kvpress). The first tokens are "
       "read with the full cache, then each policy acts once at each budget. With as many entries, "
       "a policy cannot lose less than the optimum",
-      Topic::comparisons};
+      Topic::comparisons, compute, kColumn, 1.1);
   info.needs = {.head = true, .comparison = true};
-  info.aspect = 1.1;
   info.choices = {
-      {"show",
-       "Show",
-       "The selected head, or the distribution over all heads of the trace",
-       {"head", "heads"}},
+      word_choice("show", "Show",
+                  "The selected head, or the distribution over all heads of the trace",
+                  {"head", "heads"}),
       policies_choice(published_list({"A", "B", "snapkv", "keynorm"})),
       budgets_choice("2.5%,5%,10%,20%,30%,40%,50%,60%,70%,80%,90%"),
       number_choice("prefix", "Prefix",
@@ -251,7 +232,6 @@ FigureInfo entry() {
       number_choice("sinks", "Sinks", "Number of first tokens that are left out of all counts", "4",
                     0.0, 1e6)};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

@@ -1,16 +1,11 @@
 // Whether a first stage can gather half of the attention: CriticalKV's assumption 3.4.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <functional>
 
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::attention_mass_figure {
@@ -50,12 +45,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const int token = trace.run().prompt_length - 1;
   std::vector<long> above(budgets.size(), 0);
   LinePanels::Panel share, mass;
-  LinePanels::Line least;
-  least.name = "least";
-  least.look = 1;
-  LinePanels::Line median;
-  median.name = "median";
-  median.look = 0;
+  LinePanels::Line least{.name = "least", .look = 1, .marked = true};
+  LinePanels::Line median{.name = "median", .marked = true};
   std::vector<double> smallest;
   progress.set_total(model.num_layers);
   progress.count("layers", model.num_layers);
@@ -77,12 +68,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       smallest.push_back(
           static_cast<double>(std::upper_bound(sums.begin(), sums.end(), 0.5) - sums.begin()));
     }
-    std::sort(of_layer.begin(), of_layer.end());
-    least.points.push_back({layer + 0.5, of_layer.front()});
-    const std::size_t middle = of_layer.size() / 2;
-    median.points.push_back({layer + 0.5, of_layer.size() % 2 == 1
-                                              ? of_layer[middle]
-                                              : (of_layer[middle - 1] + of_layer[middle]) / 2});
+    least.points.push_back({layer + 0.5, quantile(of_layer, 0.0)});
+    median.points.push_back({layer + 0.5, quantile(of_layer, 0.5)});
     progress.advance();
   }
   ValueRange x;
@@ -98,7 +85,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   share.y = y_axis("Query heads (%)", {0.0, 100.0});
   share.y_grid = true;
   mass.title = fmt::format("σ at N = {}", format_count(static_cast<long>(selected)));
-  least.marked = median.marked = true;
   mass.lines = {std::move(median), std::move(least)};
   mass.x = layer_names_axis(model.num_layers);
   mass.y = y_axis("σ", {0.0, 1.0});
@@ -118,19 +104,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "attention-mass", "Attention mass of stage one",
       "Assumption 3.4 of CriticalKV, σ = Σ over the first stage of A > 0.5, where the stage holds "
       "the query's own strongest ⌊αN⌋ entries (CriticalKV, appendix A, figure 8). For the stage of "
       "a policy see stage_one_mass in the overview",
-      Topic::perturbation};
+      Topic::perturbation, compute, kTwoColumns, 2.6);
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
   info.choices = {
       budgets_choice("0.5%,1%,2.5%,5%,10%,20%,40%"),
       number_choice("alpha", "α", "The first stage's share of the budget", "0.5", 0.0, 1.0)};
-  info.compute = compute;
   return info;
 }
 

@@ -1,15 +1,8 @@
 // CriticalKV's bounds beside the perturbation they bound, for one query head.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/bounds.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::bound_figure {
@@ -117,24 +110,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "bound", "Perturbation bounds",
       "ℒ ≤ θ ≤ θ(σ) ≤ θ(σ) relaxed (CriticalKV, theorems 3.3, 3.5 and E.1; the last only where σ > "
       "0.5). θ(σ) needs a policy with critical",
-      Topic::perturbation};
+      Topic::perturbation, compute, kTwoColumns, 2.6);
   info.needs = {.head = true, .step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
-  ChoiceInfo over;
-  over.name = "over";
-  over.title = "Over";
-  over.tooltip = "All steps at the selected budget, or the selected step at several budgets";
-  over.values = {"steps", "budgets"};
-  ChoiceInfo norm = stage_choices()[1];
-  norm.tooltip = "Norm of the perturbation and the bounds";
-  info.choices = {over, norm, budgets_choice("2.5%,5%,10%,20%,40%")};
+  info.choices = {
+      word_choice("over", "Over",
+                  "All steps at the selected budget, or the selected step at several budgets",
+                  {"steps", "budgets"}),
+      word_choice("norm", "Norm", "Norm of the perturbation and the bounds", {"l1", "l2"}),
+      budgets_choice("2.5%,5%,10%,20%,40%")};
   info.unavailable = no_perturbation;
-  info.compute = compute;
   return info;
 }
 

@@ -1,14 +1,8 @@
 // A measure against the budget: every head thin, their mean bold, and the budget from which on it
 // stays within a limit. Whether an answer stays right there, only runs of the model can say.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/policy_catalog.h"
@@ -16,11 +10,8 @@
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
+#include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::budget_curve_figure {
 
@@ -139,8 +130,8 @@ class BudgetCurve final : public Figure {
       for (const Curves& one : *all) {
         for (std::size_t h = 0; h < one.heads.size(); ++h) {
           for (std::size_t b = 0; b < budgets.size(); ++b) {
-            csv.row({std::string_view(one.policy), static_cast<long>(heads[h].layer),
-                     static_cast<long>(heads[h].head), std::lround(budgets[b]), one.heads[h][b]});
+            csv.row({one.policy, heads[h].layer, heads[h].head, std::lround(budgets[b]),
+                     one.heads[h][b]});
           }
         }
       }
@@ -219,8 +210,8 @@ class BudgetCurve final : public Figure {
     std::vector<LegendEntry> entries{
         {.label = measure.whole != nullptr ? bold_text() : "mean over heads",
          .fill = look.colour,
-         .line = Stroke{look.colour, kBold, {}, Cap::butt}},
-        {.label = "a head", .line = Stroke{mix_thin(style), thin_width(), {}, Cap::butt}},
+         .line = Stroke{look.colour, kBold}},
+        {.label = "a head", .line = Stroke{mix_thin(style), thin_width()}},
         {.label = "limit " + number_text(limit),
          .line = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt}}};
     if (any(&Curves::chance)) {
@@ -230,8 +221,7 @@ class BudgetCurve final : public Figure {
     }
     if (any(&Curves::from))
       entries.push_back({fmt::format("from here on {}, of the budgets tested", limit_text()),
-                         MarkerShape::diamond, std::nullopt,
-                         Stroke{style.colours.ink, 0.8, {}, Cap::butt}});
+                         MarkerShape::diamond, std::nullopt, Stroke{style.colours.ink, 0.8}});
     return entries;
   }
 
@@ -346,67 +336,39 @@ class BudgetCurve final : public Figure {
     // Nothing lost at all has no place on a logarithmic axis: its mark stands at the foot.
     const bool at_foot = log_scale && !(one.mean[at] > 0.0);
     const Point mark = axes.to_page(budgets[at], at_foot ? axes.y.first : one.mean[at]);
-    Path drop = make_line(mark, {mark.x, axes.plot.bottom()}, style.colours.ink, 0.6);
-    drop.stroke->dash = {1.0, 1.2};
-    scene.add(std::move(drop));
-    scene.add(Markers{MarkerShape::diamond,
-                      6.5,
-                      style.colours.paper,
-                      Stroke{style.colours.ink, 0.9, {}, Cap::butt},
-                      {mark}});
+    scene.add(make_line(mark, {mark.x, axes.plot.bottom()}, style.colours.ink, 0.6, {1.0, 1.2}));
+    scene.add(Markers{
+        MarkerShape::diamond, 6.5, style.colours.paper, Stroke{style.colours.ink, 0.9}, {mark}});
   }
 };
 
-/// Every head's number at every budget, and their mean.
-Curves curves_of(const std::string& policy,
-                 const std::vector<std::shared_ptr<const Replay>>& replays, std::size_t first,
-                 std::size_t budgets, const CurveMeasure& measure, double limit) {
+/// Every head's number at every budget, and their mean or the number of the whole model; `answers`
+/// of later queries where the measure asks them.
+Curves curves_of(const std::string& policy, const Replays& replays,
+                 const std::vector<AskedReplay>& answers, std::size_t first, std::size_t budgets,
+                 const CurveMeasure& measure, double limit) {
   Curves curves;
   curves.policy = policy;
   curves.heads.resize(replays[first]->heads.size());
-  for (std::size_t b = 0; b < budgets; ++b) {
-    const std::vector<HeadReplay>& heads = replays[first + b]->heads;
-    double sum = 0.0;
-    int count = 0;
-    for (std::size_t h = 0; h < heads.size(); ++h) {
-      const double value = value_of(measure, heads[h]);
-      curves.heads[h].push_back(value);
-      if (!std::isfinite(value)) continue;
-      sum += value;
-      ++count;
+  const bool of_layer = std::string_view(measure.choice) == "layer-error";
+  for (std::size_t b = first; b < first + budgets; ++b) {
+    std::vector<double> own;
+    for (std::size_t h = 0; h < curves.heads.size(); ++h) {
+      const HeadReplay& head = replays[b]->heads[h];
+      own.push_back(!measure.asked ? value_of(measure, head)
+                    : measure.lost ? 1.0 - answers[b].heads[h].kept_attention
+                    : of_layer     ? answers[b].layer_errors[static_cast<std::size_t>(head.layer)]
+                                   : answers[b].parts[h]);
+      curves.heads[h].push_back(own.back());
     }
-    curves.mean.push_back(count > 0 ? sum / count : unknown);
-  }
-  curves.from = from_where(curves.mean, limit, measure.more_is_better());
-  return curves;
-}
-
-/// The same as curves_of(), from the answers of later queries.
-Curves asked_curves(const std::string& policy,
-                    const std::vector<std::shared_ptr<const Replay>>& replays,
-                    const std::vector<AskedReplay>& answers, std::size_t first, std::size_t budgets,
-                    const CurveMeasure& measure, double limit) {
-  Curves curves;
-  curves.policy = policy;
-  curves.heads.resize(replays[first]->heads.size());
-  for (std::size_t b = 0; b < budgets; ++b) {
-    const Replay& replay = *replays[first + b];
-    const AskedReplay& answer = answers[first + b];
-    std::vector<double> own = answer.parts;
-    double bold = answer.residual_change;
-    for (std::size_t h = 0; h < own.size(); ++h) {
-      if (measure.lost) own[h] = 1.0 - answer.heads[h].kept_attention;
-      if (std::string_view(measure.choice) == "layer-error") {
-        own[h] = answer.layer_errors[static_cast<std::size_t>(replay.heads[h].layer)];
-      }
-      curves.heads[h].push_back(own[h]);
+    if (!measure.asked) {
+      curves.mean.push_back(mean_of(own));
+    } else if (measure.lost) {
+      curves.mean.push_back(std::accumulate(own.begin(), own.end(), 0.0) /
+                            static_cast<double>(own.size()));
+    } else {
+      curves.mean.push_back(of_layer ? answers[b].worst_layer_error : answers[b].residual_change);
     }
-    if (measure.lost) {
-      bold = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
-    } else if (std::string_view(measure.choice) == "layer-error") {
-      bold = answer.worst_layer_error;
-    }
-    curves.mean.push_back(bold);
   }
   curves.from = from_where(curves.mean, limit, measure.more_is_better());
   return curves;
@@ -449,9 +411,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const std::string name = all[p].text();
     const std::size_t first = p * budgets.size();
     Curves curves =
-        asked ? asked_curves(name, replays, answers, first, budgets.size(), figure->measure,
-                             figure->limit)
-              : curves_of(name, replays, first, budgets.size(), figure->measure, figure->limit);
+        curves_of(name, replays, answers, first, budgets.size(), figure->measure, figure->limit);
     const auto line = std::find(lines.begin(), lines.end(), random_line(all[p]));
     if (p < policies.size() && !keeps_everything(all[p]) && line != lines.end())
       curves.chance = static_cast<int>(line - lines.begin());
@@ -473,15 +433,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "budget-curve", "Measure by budget",
       "A measure at several budgets, mean over the steps from the first eviction on: each head, "
       "their mean, and the smallest budget from which on the mean stays within a limit",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.2);
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.2;
-  ChoiceInfo measure{"measure", "Measure", "The measure to draw", {}};
+  ChoiceInfo measure = word_choice("measure", "Measure", "The measure to draw", {});
   for (const CurveMeasure& one : measures()) measure.values.emplace_back(one.choice);
   info.choices = {
       measure,
@@ -492,9 +450,8 @@ FigureInfo entry() {
                     "0.1 is a round number: whether an answer stays right, only runs "
                     "of the model show",
                     "0.1", -1e9, 1e9),
-      {"scale", "Scale", "Scale of the measure's axis", {"linear", "log"}},
+      word_choice("scale", "Scale", "Scale of the measure's axis", {"linear", "log"}),
       random_choice("line")};
-  info.compute = compute;
   return info;
 }
 

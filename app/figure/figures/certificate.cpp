@@ -1,51 +1,18 @@
 // The promise of kvloupe advise as a picture: each policy's loss by budget, its bound, and the
 // smallest budget from which on the bound stays within the limit.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "analysis/error.h"
 #include "analysis/study/advice.h"
 #include "analysis/study/study_table.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 
 namespace kvloupe::figure::certificate_figure {
 
 namespace {
 
-/// A CSV of its own: the promise, and not only the picture.
-class Certificate final : public Figure {
- public:
-  LinePanels lines;
-  Advice advice;
-
-  double natural_height(const DrawRequest& request) const override {
-    return lines.natural_height(request);
-  }
-  Scene draw(const DrawRequest& request) const override { return lines.draw(request); }
-  void write_csv(CsvWriter& csv) const override {
-    csv.row(
-        {"policy", "budget", "entries", "prompts", "mean_loss", "bound", "conformal", "promised"});
-    for (const PolicyAdvice& one : advice.policies) {
-      for (int b = 0; b < static_cast<int>(one.budgets.size()); ++b) {
-        const BudgetRisk& at = one.budgets[static_cast<std::size_t>(b)];
-        csv.row({std::string_view(one.policy), std::string_view(at.budget), at.entries, one.prompts,
-                 at.mean, at.bound, at.conformal,
-                 static_cast<long>(one.promised >= 0 && b >= one.promised)});
-      }
-    }
-  }
-};
-
 LinePanels::Panel panel_of(const PolicyAdvice& one, double at_most) {
   LinePanels::Panel panel{.title = one.policy};
-  LinePanels::Line mean;
-  mean.id = "mean loss";
-  mean.marked = true;
+  LinePanels::Line mean{.marked = true, .id = "mean loss"};
   LinePanels::Band band;
   band.high_id = "bound";
   for (std::size_t b = 0; b < one.budgets.size(); ++b) {
@@ -85,9 +52,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
                         .over_full = input.choice("beside") == "full",
                         .together = input.choice("together") == "yes",
                         .block = table.block};
-  auto figure = std::make_unique<Certificate>();
+  auto figure = std::make_unique<LinePanels>();
+  Advice advice;
   try {
-    figure->advice = advise(*input.evaluation->study, request);
+    advice = advise(*input.evaluation->study, request);
   } catch (const UsageError& error) {
     throw WorkError(std::string("figure certificate: ") + error.what());
   }
@@ -95,21 +63,26 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
   y.add(request.at_most);
   long fewest = 0, most = 0;
   std::string promised;
-  for (const PolicyAdvice& one : figure->advice.policies) {
+  figure->add_row(
+      {"policy", "budget", "entries", "prompts", "mean_loss", "bound", "conformal", "promised"});
+  for (const PolicyAdvice& one : advice.policies) {
     if (one.budgets.empty()) continue;
-    figure->lines.panels.push_back(panel_of(one, request.at_most));
+    figure->panels.push_back(panel_of(one, request.at_most));
     fewest = most == 0 ? one.prompts : std::min(fewest, one.prompts);
     most = std::max(most, one.prompts);
-    for (const BudgetRisk& at : one.budgets) {
+    for (int b = 0; b < static_cast<int>(one.budgets.size()); ++b) {
+      const BudgetRisk& at = one.budgets[static_cast<std::size_t>(b)];
       x.add(at.entries);
       y.add(at.bound);
+      figure->add_row({one.policy, at.budget, at.entries, one.prompts, at.mean, at.bound,
+                       at.conformal, one.promised >= 0 && b >= one.promised});
     }
     promised += fmt::format(
         "{}{} {}", promised.empty() ? "" : ", ", one.policy,
         one.promised < 0 ? "none"
                          : budget_text(one.budgets[static_cast<std::size_t>(one.promised)].budget));
   }
-  for (LinePanels::Panel& panel : figure->lines.panels) {
+  for (LinePanels::Panel& panel : figure->panels) {
     panel.x = x_axis("Budget N (entries)", x.padded_log(), AxisScale::log);
     panel.y = y_axis("Loss", y.from_zero());
     panel.y_grid = true;
@@ -118,13 +91,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress&) {
       "Loss by budget, {}{}: line, mean over {}{}; band, up to the bound of the expected loss, "
       "which is too low with a probability of at most {:g} %{}; dashed, the limit {:g}. Upright: "
       "the smallest budget from which on the bound is within the limit: {}.{}{}",
-      figure->advice.loss, table.block == "capture" ? "" : ", block " + table.block,
+      advice.loss, table.block == "capture" ? "" : ", block " + table.block,
       fewest < most ? format_count(fewest) + " to " : "", prompts_text(table, most),
       100.0 * request.risk, request.together ? " for all policies together" : "", request.at_most,
       promised,
-      most < figure->advice.needed
-          ? fmt::format(" A promise takes at least {} prompts.", figure->advice.needed)
-          : "",
+      most < advice.needed ? fmt::format(" A promise takes at least {} prompts.", advice.needed)
+                           : "",
       closing_text(input, table.measure));
   return figure;
 }
@@ -136,9 +108,8 @@ FigureInfo entry() {
       "certificate", "Budgets with a promise",
       "For each policy the smallest budget whose expected loss on new prompts of the same kind is "
       "within a limit, with an exact binomial bound or that of Hoeffding and Bentkus (Bates et al. "
-      "2021)");
-  info.width_mm = 178.0;
-  info.aspect = 1.8;
+      "2021)",
+      compute, kTwoColumns, 1.8);
   info.choices = {
       study_measure_choice(),
       number_choice("at-most", "At most", "The largest expected loss", "0.1", 1e-9, 1e9),
@@ -148,17 +119,15 @@ FigureInfo entry() {
                     "For a measure that is no share: larger losses count as this; 0: "
                     "the measure is a share",
                     "0", 0.0, 1e9),
-      {"beside",
-       "Beside",
-       "The loss itself, or what a prompt loses beside the full cache",
-       {"nothing", "full"}},
-      {"together",
-       "Together",
-       "The risk is that of each policy's promise, or that the promise of any policy is wrong: for "
-       "whoever chooses a policy by this figure",
-       {"no", "yes"}},
+      word_choice("beside", "Beside",
+                  "The loss itself, or what a prompt loses beside the full cache",
+                  {"nothing", "full"}),
+      word_choice("together", "Together",
+                  "The risk is that of each policy's promise, or that the promise of any policy is "
+                  "wrong: for "
+                  "whoever chooses a policy by this figure",
+                  {"no", "yes"}),
       study_block_choice()};
-  info.compute = compute;
   return info;
 }
 

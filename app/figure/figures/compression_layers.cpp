@@ -1,15 +1,10 @@
 // The share of the seen entries that a policy leaves, layer by layer, for several traces.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/compression.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::compression_layers_figure {
 
@@ -87,15 +82,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                                              : curves_of_sets(input, threshold, progress);
   const bool several = curves.size() > 1;
   LinePanels::Panel panel;
-  std::vector<std::string> layers;
-  for (int i = 0; i < input.trace->model().num_layers; ++i) layers.push_back(std::to_string(i));
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    LinePanels::Line line;
-    LinePanels::Band band;
-    line.look = band.look = static_cast<int>(i);
-    line.marked = true;
-    line.name = several ? curves[i].name : "";
-    line.id = curves[i].name;
+    const int look = static_cast<int>(i);
+    LinePanels::Line line{
+        .name = several ? curves[i].name : "", .look = look, .marked = true, .id = curves[i].name};
+    LinePanels::Band band{.look = look};
     for (const LayerCompression& layer : curves[i].layers) {
       line.points.push_back({layer.layer + 0.5, 100.0 * layer.mean});
       band.x.push_back(layer.layer + 0.5);
@@ -105,7 +96,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     panel.lines.push_back(std::move(line));
     if (!several) panel.bands.push_back(std::move(band));
   }
-  panel.x = name_axis(std::move(layers), "Layer");
+  panel.x = layer_names_axis(input.trace->model().num_layers);
   panel.y = y_axis("Entries left (%)", {0.0, 100.0});
   panel.y_grid = true;
   auto figure = line_panels("layer", "entries_left_percent", {std::move(panel)});
@@ -132,23 +123,22 @@ bool shows(std::string_view setting, const Choices& choices) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "compression-layers", "Compression per layer",
       "Entries left per layer after merging, for several samples (KVMerger, figure 3b: the ratios "
       "of the layers are alike across samples; the first two and the last layer merge little): the "
       "merging sets of algorithm 1 at a threshold, without eviction",
-      Topic::merging};
+      Topic::merging, compute);
   info.needs = {.comparison = true, .most_traces = 8};
-  info.choices = {{"of",
-                   "Of",
-                   "The merging sets alone, over the whole prompt; or the replay of a policy, "
-                   "which also evicts down to its budget",
-                   {"sets", "replay"}},
-                  number_choice("threshold", "Threshold", "Cosine above which a key joins a set",
-                                "0.75", -1.0, 1.0),
-                  policies_choice("h2o+kvmerger")};
+  info.choices = {
+      word_choice("of", "Of",
+                  "The merging sets alone, over the whole prompt; or the replay of a policy, "
+                  "which also evicts down to its budget",
+                  {"sets", "replay"}),
+      number_choice("threshold", "Threshold", "Cosine above which a key joins a set", "0.75", -1.0,
+                    1.0),
+      policies_choice("h2o+kvmerger")};
   info.shows = shows;
-  info.compute = compute;
   return info;
 }
 

@@ -1,16 +1,11 @@
 // Cost of a policy by the paper's model, beside the time of its replay.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
-#include <limits>
 
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/unknown.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 
@@ -131,20 +126,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "cost", "Cost of a policy",
       "The orders of KeyDiff's table 4 for the steps of this trace, and its count of (6d + 18)n + "
       "d + 17 operations per step (A.2.1), beside the measured time of the replay",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.4);
   info.needs = {.head = true, .comparison = true};
-  info.width_mm = 178.0;
   info.choices = {policies_choice(published_list({"keydiff", "tova", "h2o", "snapkv", "sink"})),
-                  {"time",
-                   "Time",
-                   "Also measure the time: takes a while, and differs from run to run",
-                   {"model", "measured"}}};
-  info.aspect = 2.4;
-  info.compute = compute;
+                  word_choice("time", "Time",
+                              "Also measure the time: takes a while, and differs from run to run",
+                              {"model", "measured"})};
   return info;
 }
 

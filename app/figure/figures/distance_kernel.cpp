@@ -3,16 +3,7 @@
 
 #include "analysis/metric/distance_kernel.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
-#include "app/plot/series.h"
 
 namespace kvloupe::figure::distance_kernel_figure {
 
@@ -187,24 +178,22 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "distance-kernel", "Attention by distance",
       "q̄ᵀR(Δ)k̄·scale, with the mean query q̄ and the mean key k̄ of a head before RoPE: a "
       "function of the distance Δ alone. DuoAttention (2410.10819) finds its streaming heads from "
       "this, TriAttention (2604.04921) and expected attention (2510.00636) score keys by it. "
       "Marks: the head's measured value at the distance. Dashed: the window that, with the first 4 "
       "tokens, holds 90 % of its attention",
-      Topic::attention};
+      Topic::attention, compute, kColumn, 1.45);
   info.needs.head = true;
-  info.aspect = 1.45;
-  info.choices = {
-      {"show", "Show", "The logit, or the attention that follows from it", {"logit", "attention"}},
-      {"axis", "Axis", "Scale of the distances", {"log", "linear"}}};
+  info.choices = {word_choice("show", "Show", "The logit, or the attention that follows from it",
+                              {"logit", "attention"}),
+                  word_choice("axis", "Axis", "Scale of the distances", {"log", "linear"})};
   info.unavailable = [](const Trace& trace) {
     const std::string why = without_full_cache(trace);
     return why.empty() ? without_rotation(trace) : why;
   };
-  info.compute = compute;
   return info;
 }
 

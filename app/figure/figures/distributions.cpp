@@ -79,9 +79,7 @@ void Distributions::write_csv(CsvWriter& csv) const {
   for (const Column& column : columns) {
     for (const Row& row : column.rows) {
       for (std::size_t t = 0; t < row.values.size(); ++t) {
-        csv.row({std::string_view(column.title), static_cast<long>(layer),
-                 std::string_view(row.name), static_cast<long>(t),
-                 static_cast<double>(row.values[t])});
+        csv.row({column.title, layer, row.name, t, row.values[t]});
       }
     }
   }
@@ -99,6 +97,35 @@ std::string Distributions::value_text(const Target& target) const {
     }
   }
   return text;
+}
+
+std::unique_ptr<Distributions> layer_distributions(
+    const FigureInput& input, Progress& progress, std::string measure,
+    std::vector<Distributions::Column> columns,
+    const std::function<std::vector<float>(const Matrix& rows)>& numbers) {
+  const Trace& trace = *input.trace;
+  const Selection& s = input.selection;
+  const ModelInfo& layer = trace.layer_model(s.layer);
+  progress.set_total(layer.num_kv_heads + layer.num_heads);
+  for (int h = 0; h < layer.num_kv_heads; ++h) {
+    progress.advance();
+    columns[0].rows.push_back({std::to_string(h), h, h == s.head, numbers(trace.key(s.layer, h))});
+    if (columns.size() < 3) continue;
+    columns[2].rows.push_back(
+        {std::to_string(h), h, h == s.head, numbers(trace.value(s.layer, h))});
+  }
+  for (int q = 0; q < layer.num_heads; ++q) {
+    progress.advance();
+    const int head = layer.head_of(q);
+    const bool chosen = s.query_head >= 0 ? q == s.query_head : head == s.head;
+    columns[1].rows.push_back(
+        {std::to_string(q), head, chosen, numbers(trace.query(s.layer, q)), q});
+  }
+  auto figure = std::make_unique<Distributions>();
+  figure->layer = s.layer;
+  figure->measure = std::move(measure);
+  figure->columns = std::move(columns);
+  return figure;
 }
 
 }  // namespace kvloupe::figure

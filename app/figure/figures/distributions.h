@@ -1,6 +1,8 @@
 #pragma once
 // The figure behind those that show how a number of every token is distributed, head by head.
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,5 +37,12 @@ class Distributions final : public Figure {
   void write_csv(CsvWriter& csv) const override;
   std::string value_text(const Target& target) const override;
 };
+
+/// What `numbers` makes of the rows of every head of the selected layer: a column of the keys, one
+/// of the queries and, if there are three, one of the values.
+std::unique_ptr<Distributions> layer_distributions(
+    const FigureInput& input, Progress& progress, std::string measure,
+    std::vector<Distributions::Column> columns,
+    const std::function<std::vector<float>(const Matrix& rows)>& numbers);
 
 }  // namespace kvloupe::figure

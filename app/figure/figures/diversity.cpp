@@ -2,13 +2,9 @@
 
 #include "analysis/metric/diversity.h"
 
-#include <fmt/format.h>
-
 #include "analysis/policy/published.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::diversity_figure {
 
@@ -70,23 +66,20 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "diversity", "Diversity of retained keys",
       "KeyDiff (§3.3) looks for the set S with the smallest Σ k̂_i·k̂_j = ‖Σ k̂_i‖², and approximates "
       "the mean direction of S by that of the whole cache: the value that each policy reaches, and "
       "how far the two means differ",
-      Topic::keys};
+      Topic::keys, compute, kTwoColumns, 2.2);
   info.needs = {.step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.choices = {policies_choice(published_list({"A", "B", "keydiff", "keydiff(anchor=pairwise)",
-                                                  "h2o", "tova", "snapkv", "sink", "random"})),
-                  {"measure",
-                   "Measure",
-                   "The mean cosine of two retained keys, comparable across budgets, or the "
-                   "objective itself",
-                   {"mean-cosine", "objective"}}};
-  info.aspect = 2.2;
-  info.compute = compute;
+  info.choices = {
+      policies_choice(published_list({"A", "B", "keydiff", "keydiff(anchor=pairwise)", "h2o",
+                                      "tova", "snapkv", "sink", "random"})),
+      word_choice("measure", "Measure",
+                  "The mean cosine of two retained keys, comparable across budgets, or the "
+                  "objective itself",
+                  {"mean-cosine", "objective"})};
   return info;
 }
 

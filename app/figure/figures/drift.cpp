@@ -3,20 +3,9 @@
 
 #include "analysis/replay/drift.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 
-#include "analysis/error.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/series.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::drift_figure {
 
@@ -72,23 +61,21 @@ class DriftFigure final : public PanelFigure {
     constexpr std::string_view none;
     for (const HeadDrift& head : drift.heads) {
       for (std::size_t step = 0; step < head.jaccard.size(); ++step) {
-        csv.row({"jaccard", none, static_cast<long>(head.layer), static_cast<long>(head.head),
-                 static_cast<long>(step), none, head.jaccard[step]});
+        csv.row({"jaccard", none, head.layer, head.head, step, none, head.jaccard[step]});
       }
-      csv.row({"mean_jaccard", none, static_cast<long>(head.layer), static_cast<long>(head.head),
-               none, none, Drift::mean_jaccard(head, drift.first_eviction)});
+      csv.row({"mean_jaccard", none, head.layer, head.head, none, none,
+               Drift::mean_jaccard(head, drift.first_eviction)});
     }
     for (const LayerDrift& layer : drift.layers) {
       for (const Distance& distance : kDistances) {
         const std::string name = std::string(distance.name) + "_distance";
-        csv.row({std::string_view(name), "percent", static_cast<long>(layer.layer), none, none,
-                 none, 100.0 * layer.*distance.value});
+        csv.row({name, "percent", layer.layer, none, none, none, 100.0 * layer.*distance.value});
       }
     }
     for (std::size_t token = 0; token < drift.tokens.size(); ++token) {
       const TokenDrift& one = drift.tokens[token];
       const auto line = [&](std::string_view measure, std::string_view unit, double value) {
-        csv.row({measure, unit, none, none, none, static_cast<long>(token), value});
+        csv.row({measure, unit, none, none, none, token, value});
       };
       line(kl_name(), "nats", one.divergence);
       line("same_top1", none, one.same_top1 ? 1.0 : 0.0);
@@ -107,33 +94,10 @@ class DriftFigure final : public PanelFigure {
                : fmt::format("Jaccard {:.3f} ({:.3f} to {:.3f})", one.mean, one.least, one.most);
   }
 
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "{} with N = {}, open loop (replayed on the full run) and closed loop (in the model's "
-        "cache, {} positions). a, Jaccard index of the two retained sets after each step, mean "
-        "over the layer's heads; b, its mean over the steps from the first eviction on (band: the "
-        "layer's heads); c, relative distance √(Σ‖x − x′‖²/Σ‖x‖²) of the closed loop's keys and "
-        "attention outputs from the full run's.",
-        drift.policy, format_count(drift.budget), drift.positions);
-    if (!drift.tokens.empty()) {
-      text += fmt::format(
-          " Next tokens: KL(full ‖ closed) {}{} nats, same most probable token after {:.1f} % of "
-          "tokens, loss {} nats.",
-          drift.divergence_kind == DivergenceKind::top ? "at least " : "",
-          format_number(drift.mean_divergence()), 100.0 * drift.same_top1_share(),
-          signed_number(drift.mean_loss_difference()));
-    }
-    return text;
-  }
-
  private:
   std::string_view kl_name() const {
     return drift.divergence_kind == DivergenceKind::top ? "kl_lower_bound" : "kl";
   }
-  static std::string signed_number(double value) {
-    return (value > 0.0 ? "+" : "") + format_number(value);
-  }
-
   /// From a round number below the least, so that small differences show.
   double least_shown() const {
     double least = 1.0;
@@ -239,23 +203,36 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                                                 traces[0]->layer_model(head.layer).num_kv_heads);
   }
   for (const Agreement& one : figure->by_cell) figure->map.push_back(static_cast<float>(one.mean));
+  figure->caption_text = fmt::format(
+      "{} with N = {}, open loop (replayed on the full run) and closed loop (in the model's cache, "
+      "{} positions). a, Jaccard index of the two retained sets after each step, mean over the "
+      "layer's heads; b, its mean over the steps from the first eviction on (band: the layer's "
+      "heads); c, relative distance √(Σ‖x − x′‖²/Σ‖x‖²) of the closed loop's keys and attention "
+      "outputs from the full run's.",
+      drift.policy, format_count(drift.budget), drift.positions);
+  if (drift.tokens.empty()) return figure;
+  const double loss = drift.mean_loss_difference();
+  figure->caption_text += fmt::format(
+      " Next tokens: KL(full ‖ closed) {}{} nats, same most probable token after {:.1f} % of "
+      "tokens, loss {}{} nats.",
+      drift.divergence_kind == DivergenceKind::top ? "at least " : "",
+      format_number(drift.mean_divergence()), 100.0 * drift.same_top1_share(),
+      loss > 0.0 ? "+" : "", format_number(loss));
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "drift", "Open against closed loop",
       "A policy replayed on the full run (open loop) and run in the model's cache (closed loop), "
       "on the same tokens: |A ∩ B| / |A ∪ B| of the sets that each layer retains after each step, "
       "and how far keys and outputs have moved. Layer 0 is the same in both; the layers above "
       "differ, because evictions in lower layers changed their states",
-      Topic::model_cache};
+      Topic::model_cache, compute, kTwoColumns);
   info.limits = true;
   info.needs = {.fewest_traces = 2, .most_traces = 2, .both_loops = true};
-  info.width_mm = 178.0;
-  info.compute = compute;
   return info;
 }
 

@@ -1,24 +1,15 @@
 // One eviction, token by token: the entries that a policy drops and those that CAOTE would drop
 // from the same cache, and the effect of each choice on the output.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <tuple>
 
-#include "analysis/error.h"
 #include "analysis/metric/attention.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
 #include "analysis/policy/policy_catalog.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::eviction_error_figure {
 
@@ -44,9 +35,6 @@ enum Kept { kBoth, kNeither, kPolicy, kCaote };
 
 class EvictionErrorFigure final : public PanelFigure {
  public:
-  Selection selection;
-  std::string policy;
-  int budget = 0;
   int step = -1;  // −1: nothing is ever evicted
   std::vector<Entry> entries;
   Loss by_policy, by_caote;
@@ -67,8 +55,7 @@ class EvictionErrorFigure final : public PanelFigure {
              "sum_of_errors", "joint_error"});
     constexpr std::string_view none;
     for (const Entry& one : entries) {
-      csv.row({static_cast<long>(one.token), one.score, one.caote, static_cast<long>(one.kept),
-               static_cast<long>(one.kept_caote), none, none, none});
+      csv.row({one.token, one.score, one.caote, one.kept, one.kept_caote, none, none, none});
     }
     csv.row({none, none, none, none, none, "policy", by_policy.sum, by_policy.joint});
     csv.row({none, none, none, none, none, "caote", by_caote.sum, by_caote.joint});
@@ -80,26 +67,6 @@ class EvictionErrorFigure final : public PanelFigure {
         return fmt::format("score {}, c {}", format_number(one.score), format_number(one.caote));
     }
     return {};
-  }
-
-  std::string caption() const override {
-    if (step < 0) {
-      return fmt::format("Layer {}, head {}: {} with N = {} evicts nothing.", selection.layer,
-                         selection.head, policy, format_count(budget));
-    }
-    long both = 0, gone = 0;
-    for (const Entry& one : entries) {
-      gone += !one.kept;
-      both += !one.kept && !one.kept_caote;
-    }
-    return fmt::format(
-        "The eviction of step {} in layer {}, head {}, {} with N = {}: a, error c of evicting each "
-        "entry alone, with the policy's scores as attention; CAOTE evicts the entries with the "
-        "lowest c, except protected ones ({} of {} are evicted by both). b, change of the output "
-        "of the step's last query under either choice, before W_O, mean over the group's query "
-        "heads: the sum of c with the query's own attention, and the error ‖o − o′‖₂ of "
-        "evicting all together.",
-        step, selection.layer, selection.head, policy, format_count(budget), both, gone);
   }
 
  private:
@@ -282,10 +249,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     throw WorkError("the policy already uses the values; choose its score alone, such as h2o");
   const HeadReplay& head = head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<EvictionErrorFigure>();
-  figure->selection = s;
-  figure->policy = replay.policy;
-  figure->budget = replay.budget;
   figure->step = evicting_step(head, s.step);
+  const std::string with =
+      fmt::format("{} with N = {}", replay.policy, format_count(replay.budget));
+  figure->caption_text =
+      fmt::format("Layer {}, head {}: {} evicts nothing.", s.layer, s.head, with);
   if (figure->step < 0) return figure;
   for (int step = 0; step <= figure->step; ++step) {
     const StepRecord& record = head.steps[static_cast<std::size_t>(step)];
@@ -323,22 +291,30 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       loss->joint += share * one.joint;
     }
   }
+  figure->caption_text = fmt::format(
+      "The eviction of step {} in layer {}, head {}, {}: a, error c of evicting each entry alone, "
+      "with the policy's scores as attention; CAOTE evicts the entries with the lowest c, except "
+      "protected ones ({} of {} are evicted by both). b, change of the output of the step's last "
+      "query under either choice, before W_O, mean over the group's query heads: the sum of c with "
+      "the query's own attention, and the error ‖o − o′‖₂ of evicting all together.",
+      figure->step, s.layer, s.head, with,
+      std::count_if(figure->entries.begin(), figure->entries.end(),
+                    [](const Entry& one) { return !one.kept && !one.kept_caote; }),
+      dropped[0].size());
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "eviction-error", "One eviction, with CAOTE's choice",
       "c = h/(1 − h)·‖o − v‖₂ of every entry of the cache, with the policy's scores as attention "
       "h: the entries that the policy evicts and those that CAOTE would evict from the same cache "
       "(CAOTE figure 1), and the sum of c beside the error of evicting all together, of both",
-      Topic::values};
+      Topic::values, compute, kTwoColumns);
   info.zoom = Zoom::x;
   info.needs = {.head = true, .step = true, .policy = true, .scores = true};
-  info.width_mm = 178.0;
-  info.compute = compute;
   return info;
 }
 

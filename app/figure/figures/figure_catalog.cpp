@@ -1,13 +1,8 @@
 #include "app/figure/figures/figure_catalog.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "analysis/catalog.h"
-#include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "app/figure/figures/figures.h"
 

@@ -1,9 +1,21 @@
 #pragma once
 // Every figure, one line each, in the order of lists and galleries. A line FIGURE(name) declares
 // `FigureInfo name::entry()`, which one file of this folder defines, and puts it into the
-// catalogue. A namespace for each figure lets several files be compiled together.
+// catalogue. A namespace for each figure lets several files be compiled together. With it each file
+// has what figures are made of.
 
-#include "app/figure/figure.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/error.h"
+#include "app/figure/comparison.h"
+#include "app/figure/figures/line_panels.h"
+#include "app/figure/panel_figure.h"
+#include "app/plot/cell_map.h"
+#include "app/plot/marks.h"
 
 // clang-format off
 #define KVLOUPE_FIGURES(FIGURE) \

@@ -1,18 +1,10 @@
 // The cache as a film strip: tokens along x, steps downwards.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/metric/sink.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/head_sink.h"
 #include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_margin.h"
 #include "app/plot/text_flow.h"
 
@@ -25,7 +17,6 @@ constexpr TokenState kAbsent = TokenState::ahead;  // of a cell: not in the cach
 class Filmstrip final : public Figure {
  public:
   Selection selection;
-  std::string policy;
   int tokens = 0;
   int steps = 0;
   int prompt_steps = 0;
@@ -40,8 +31,17 @@ class Filmstrip final : public Figure {
   bool any_shield = false;
   bool any_merged = false;
   bool any_synthetic = false;
-  bool sink_estimated = false;
   double sink = 0.0;  // the mean attention token 0 receives, where it is a sink in this head
+
+  /// How many times as high a prompt's row is as a generated token's, so that the few steps of a
+  /// prompt are seen beside many of one token: up to two fifths of the height.
+  double prompt_weight() const {
+    constexpr double wanted_share = 0.4;
+    constexpr double most = 24.0;
+    const int generated = steps - prompt_steps;
+    if (prompt_steps == 0 || generated == 0) return 1.0;
+    return std::clamp(wanted_share / (1.0 - wanted_share) * generated / prompt_steps, 1.0, most);
+  }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
@@ -105,8 +105,8 @@ class Filmstrip final : public Figure {
         const std::size_t i = index(static_cast<int>(s), static_cast<int>(t));
         if (cells[i] == kAbsent) continue;
         const bool shield = cells[i] == TokenState::protected_;
-        csv.row({s, t, std::string_view(state_name(shield ? TokenState::retained : cells[i])),
-                 static_cast<long>(shield), scored ? ranks[i] / 255.0 : std::nan("")});
+        csv.row({s, t, state_name(shield ? TokenState::retained : cells[i]), shield,
+                 scored ? ranks[i] / 255.0 : std::nan("")});
       }
     }
   }
@@ -120,26 +120,6 @@ class Filmstrip final : public Figure {
     if (blocks[static_cast<std::size_t>(target.step)].end <= target.token) return "not yet read";
     return target.token < first_token(target.step) ? fmt::format("beyond the {}", reach.name())
                                                    : "gone";
-  }
-
-  std::string caption() const override {
-    return fmt::format(
-        "Cache of layer {}, head {} under {}: each row is a step, each column a token.{}",
-        selection.layer, selection.head, policy,
-        std::string(scored ? " Lighter cells have lower scores." : "") +
-            (reach.all() ? ""
-                         : fmt::format(" Tokens left of the dashed line have left the model's "
-                                       "{} of {} tokens: no later query sees them.",
-                                       reach.name(), format_count(reach.span()))) +
-            (sink > 0.0 ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of "
-                                      "the attention; enlarged.",
-                                      sink_estimated ? "about " : "", format_number(sink, 2))
-                        : "") +
-            (prompt_weight() > 1.0
-                 ? fmt::format(" Rows of the prompt, above the line, are {} times as high.",
-                               fmt::format("{:.2g}", prompt_weight()))
-                 : "") +
-            given_sentence(given, "ticks at the top"));
   }
 
  private:
@@ -176,23 +156,11 @@ class Filmstrip final : public Figure {
     add_axes(scene, style, axes, bare, y_look);
     Path outline;
     outline.rect(axes.plot);
-    outline.stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt};
-    scene.add(std::move(outline));
-    Markers mark{.shape = MarkerShape::triangle_down,
-                 .size = 4.5,
-                 .stroke = Stroke{style.colours.ink, 0.7, {}, Cap::butt}};
+    add_stroked(scene, std::move(outline), {style.colours.ink, 0.7});
+    Markers mark{
+        .shape = MarkerShape::triangle_down, .size = 4.5, .stroke = Stroke{style.colours.ink, 0.7}};
     mark.points.push_back({axes.plot.centre().x, axes.plot.y - 4.0});
     scene.add(std::move(mark));
-  }
-
-  /// How many times as high a prompt's row is as a generated token's, so that the few steps of a
-  /// prompt are seen beside many of one token: up to two fifths of the height.
-  double prompt_weight() const {
-    constexpr double wanted_share = 0.4;
-    constexpr double most = 24.0;
-    const int generated = steps - prompt_steps;
-    if (prompt_steps == 0 || generated == 0) return 1.0;
-    return std::clamp(wanted_share / (1.0 - wanted_share) * generated / prompt_steps, 1.0, most);
   }
 
   /// The first token that queries after a step see.
@@ -209,8 +177,7 @@ class Filmstrip final : public Figure {
     const double y = axes.to_page(0, *axes.y.knee).y;
     Path line;
     line.move({axes.plot.x, y}).line({axes.plot.right(), y});
-    line.stroke = Stroke{style.colours.faint, 0.4, {2.0, 2.0}, Cap::butt};
-    scene.add(std::move(line));
+    add_stroked(scene, std::move(line), {style.colours.faint, 0.4, {2.0, 2.0}, Cap::butt});
   }
 
   std::size_t index(int step, int token) const {
@@ -223,13 +190,12 @@ class Filmstrip final : public Figure {
     std::vector<LegendEntry> entries;
     entries.push_back({scored ? "retained, by score" : "retained", MarkerShape::square, c.retained,
                        std::nullopt});
-    if (scored)
-      entries.push_back({"low score", MarkerShape::square, alive(style, 0), std::nullopt});
+    if (scored) entries.push_back({"low score", MarkerShape::square, alive(style, 0)});
     LegendEntry evicted{"evicted at this step", MarkerShape::square, std::nullopt,
-                        Stroke{c.evicted, 1.2, {}, Cap::butt}};
-    LegendEntry shield{"protected", MarkerShape::square, c.protected_, std::nullopt};
-    LegendEntry merged{"merged", MarkerShape::diamond, c.merged, std::nullopt};
-    LegendEntry synthetic{"synthetic", MarkerShape::square, c.pivot, std::nullopt};
+                        Stroke{c.evicted, 1.2}};
+    LegendEntry shield{"protected", MarkerShape::square, c.protected_};
+    LegendEntry merged{"merged", MarkerShape::diamond, c.merged};
+    LegendEntry synthetic{"synthetic", MarkerShape::square, c.pivot};
     if (style.patterns) {
       synthetic.pattern = state_pattern(TokenState::synthetic);
       synthetic.pattern_colour = c.paper;
@@ -284,11 +250,7 @@ class Filmstrip final : public Figure {
     });
     const Point from = axes.to_page(t0, s0);
     const Point to = axes.to_page(t1, s1);
-    std::string key = image_key(*pixels);
-    scene.add(Image{std::move(pixels),
-                    {from.x, from.y, to.x - from.x, to.y - from.y},
-                    std::move(key),
-                    Interpolation::nearest});
+    add_image(scene, std::move(pixels), {from.x, from.y, to.x - from.x, to.y - from.y});
   }
 
   void add_block_lines(Scene& scene, const Style& style, const Axes& axes) const {
@@ -300,9 +262,7 @@ class Filmstrip final : public Figure {
       lines.move({x, axes.plot.y}).line({x, axes.plot.bottom()});
       before = x;
     }
-    if (lines.verbs.empty()) return;
-    lines.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
-    scene.add(std::move(lines));
+    add_stroked(scene, std::move(lines), {style.colours.grid, 0.4});
   }
 
   static constexpr double least_row = 2.4;  // points; lower, the frame would be all there is
@@ -404,9 +364,7 @@ class Filmstrip final : public Figure {
         t = end;
       }
     }
-    if (lines.verbs.empty()) return;
-    lines.stroke = Stroke{style.colours.protected_, thick, {}, Cap::butt};
-    scene.add(std::move(lines));
+    add_stroked(scene, std::move(lines), {style.colours.protected_, thick});
   }
 
   /// Evictions that a reduced image would dilute: a tick each where steps are rare and rows high.
@@ -425,9 +383,7 @@ class Filmstrip final : public Figure {
         lines.move({at.x, at.y - reach}).line({at.x, at.y + reach});
       }
     }
-    if (lines.verbs.empty()) return;
-    lines.stroke = Stroke{style.colours.evicted, 0.6, {}, Cap::butt};
-    scene.add(std::move(lines));
+    add_stroked(scene, std::move(lines), {style.colours.evicted, 0.6});
   }
 
   /// The stair along which entries leave with the model's window, whatever the policy.
@@ -447,8 +403,7 @@ class Filmstrip final : public Figure {
       begun = true;
     }
     if (!begun) return;
-    edge.stroke = Stroke{style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt};
-    scene.add(std::move(edge));
+    add_stroked(scene, std::move(edge), {style.colours.faint, 0.6, {2.0, 1.5}, Cap::butt});
   }
 };
 
@@ -460,7 +415,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const HeadReplay* head = &head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<Filmstrip>();
   figure->selection = s;
-  figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
   figure->tokens = static_cast<int>(head->evicted_at.size());
   figure->steps = static_cast<int>(replay.blocks.size());
   figure->blocks = replay.blocks;
@@ -481,7 +435,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   const HeadSink sink = head_sink(*input.trace, s.layer, s.head, progress);
   figure->sink = sink.strength;
-  figure->sink_estimated = sink.estimated;
   if (!(figure->sink > static_cast<double>(kSinkHead))) figure->sink = 0.0;
   figure->cells.assign(size, kAbsent);
   figure->ranks.assign(size, 255);
@@ -517,24 +470,40 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       }
     }
   }
+  const double weight = figure->prompt_weight();
+  figure->caption_text = fmt::format(
+      "Cache of layer {}, head {} under {}, N = {}: each row is a step, each column a "
+      "token.{}{}{}{}{}",
+      s.layer, s.head, replay.policy, format_count(replay.budget),
+      figure->scored ? " Lighter cells have lower scores." : "",
+      head->reach.all() ? ""
+                        : fmt::format(" Tokens left of the dashed line have left the model's {} of "
+                                      "{} tokens: no later query sees them.",
+                                      head->reach.name(), format_count(head->reach.span())),
+      figure->sink > 0.0
+          ? fmt::format(" Left, outlined: token 0, a sink, which receives {}{} of "
+                        "the attention; enlarged.",
+                        sink.estimated ? "about " : "", format_number(sink.strength, 2))
+          : "",
+      weight > 1.0
+          ? fmt::format(" Rows of the prompt, above the line, are {:.2g} times as high.", weight)
+          : "",
+      given_sentence(figure->given, "ticks at the top"));
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "filmstrip", "Film strip",
       "A head's cache over time: a column is a token, a row a step. Blue: in the cache, lighter "
       "with a lower score; vermillion: evicted at this step; plum: synthetic, with a key, value or "
       "log-bias of its own; green line: protected; dashed: the edge of the model's sliding window, "
       "if it has one",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 2.4);
   info.zoom = Zoom::x;
   info.needs = {.head = true, .tokens = true, .policy = true, .scores = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
-  info.compute = compute;
   return info;
 }
 

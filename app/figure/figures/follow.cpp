@@ -2,20 +2,10 @@
 
 #include "analysis/replay/follow.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/read_dots.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
 #include "app/plot/printable.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::follow_figure {
 
@@ -39,7 +29,6 @@ class Follow final : public Figure {
  public:
   int layers = 0, heads = 0, step = 0, steps = 0;
   std::vector<int> present;  // [L] heads of each layer
-  std::string what;          // the tokens, in words
   std::vector<Followed> policies;
   std::vector<std::size_t> readers;  // of the first policy's heads: those that read most
 
@@ -59,23 +48,14 @@ class Follow final : public Figure {
       add_dots(scene, style, axes[p], policies[p], colours);
     }
     const Axes& by_step = axes.back();
-    const double height = by_step.plot.height / static_cast<double>(readers.size());
-    for (std::size_t row = 0; row < readers.size(); ++row) {
-      const TokenReads& reads = policies.front().heads[readers[row]].reads;
-      scene.regions.push_back({{by_step.plot.x, by_step.plot.y + static_cast<double>(row) * height,
-                                by_step.plot.width, height},
-                               {.layer = reads.layer, .head = reads.head}});
-    }
     // A web page has one text for each region: the steps, too.
-    const double width = by_step.plot.width / std::max(steps, 1);
-    for (std::size_t row = 0; row < readers.size(); ++row) {
-      const TokenReads& reads = policies.front().heads[readers[row]].reads;
-      for (int s = 0; s < steps; ++s) {
-        scene.regions.push_back(
-            {{by_step.plot.x + s * width, by_step.plot.y + static_cast<double>(row) * height, width,
-              height},
-             {.step = s, .layer = reads.layer, .head = reads.head}});
-      }
+    for (const int columns : {1, std::max(steps, 1)}) {
+      add_cell_regions(scene, by_step.plot, readers.size(), static_cast<std::size_t>(columns),
+                       [&](std::size_t r, std::size_t c) {
+                         const TokenReads& reads = policies.front().heads[readers[r]].reads;
+                         const int at = columns == 1 ? -1 : static_cast<int>(c);
+                         return Target{.step = at, .layer = reads.layer, .head = reads.head};
+                       });
     }
     add_cells(scene, style, by_step, reader_shares(), static_cast<int>(readers.size()), steps,
               colours, number);
@@ -97,11 +77,10 @@ class Follow final : public Figure {
              "restored_logit"});
     for (const Followed& one : policies) {
       for (const FollowedHead& head : one.heads) {
-        csv.row({std::string_view(one.policy), static_cast<long>(head.reads.layer),
-                 static_cast<long>(head.reads.head), head.reads.question, head.reads.answer,
-                 head.reads.later, head.reads.read, share_of(head), head.fate.kept,
-                 static_cast<long>(head.fate.first_loss), static_cast<long>(head.fate.last_loss),
-                 head.loss, head.restored.change, head.restored.effect});
+        csv.row({one.policy, head.reads.layer, head.reads.head, head.reads.question,
+                 head.reads.answer, head.reads.later, head.reads.read, share_of(head),
+                 head.fate.kept, head.fate.first_loss, head.fate.last_loss, head.loss,
+                 head.restored.change, head.restored.effect});
       }
     }
   }
@@ -125,22 +104,6 @@ class Follow final : public Figure {
       }
     }
     return text;
-  }
-
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
-        "that the answer's queries give to what is followed with the full cache (mean over these "
-        "queries and the head's query heads; without an answer: the queries of the question; "
-        "without both: all later queries)",
-        what, step);
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      text += fmt::format("{} {}, {}", p == 0 ? "." : ";", static_cast<char>('a' + p),
-                          policies[p].policy);
-    }
-    text += fmt::format("; {}, the heads that read most, step by step (layer.head), under {}.",
-                        static_cast<char>('a' + policies.size()), policies.front().policy);
-    return text + absent_rows_text(present);
   }
 
  private:
@@ -193,8 +156,7 @@ class Follow final : public Figure {
     const double left = axes.to_page(step, 0.0).x, right = axes.to_page(step + 1.0, 0.0).x;
     Path frame;
     frame.rect({left, axes.plot.y, right - left, axes.plot.height});
-    frame.stroke = Stroke{style.colours.ink, 0.8, {}, Cap::butt};
-    scene.add(std::move(frame));
+    add_stroked(scene, std::move(frame), {style.colours.ink, 0.8});
   }
 
   ColourScale scale(const DrawRequest& request) const {
@@ -256,7 +218,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->present = heads_of_layers(trace);
   figure->step = input.selection.step;
   const std::vector<int> tokens = chosen_tokens(input);
-  figure->what = in_words(trace, input.choice("tokens"), tokens);
   const auto reads = input.replays->reads(trace, tokens, false, progress);
   for (const auto& replay : {input.policy_a, input.policy_b}) {
     if (!replay) continue;
@@ -277,24 +238,34 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    [&](std::size_t a, std::size_t b) { return read(a) > read(b); });
   order.resize(std::min(order.size(), kReaders));
   figure->readers = std::move(order);
+  std::string& text = figure->caption_text = fmt::format(
+      "{} in every head after step {}: colour, the share still in the cache; dots, the attention "
+      "that the answer's queries give to what is followed with the full cache (mean over these "
+      "queries and the head's query heads; without an answer: the queries of the question; without "
+      "both: all later queries)",
+      in_words(trace, input.choice("tokens"), tokens), figure->step);
+  char letter = 'a';
+  for (const Followed& one : figure->policies) {
+    text += fmt::format("{} {}, {}", letter == 'a' ? "." : ";", letter, one.policy);
+    ++letter;
+  }
+  text += fmt::format("; {}, the heads that read most, step by step (layer.head), under {}.{}",
+                      letter, figure->policies.front().policy, absent_rows_text(figure->present));
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "follow", "Follow tokens",
       "The followed tokens in every head: the share still in the cache after the step, and as a "
       "dot the share of the answer's attention (else the question's) that reads them with the full "
       "cache. A large dot on a dark cell is a head that reads tokens that it lost",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 2.4);
   info.limits = true;
   info.needs = {.step = true, .policy = true, .all_layers = true, .beside = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
   info.choices = {tokens_choice()};
-  info.compute = compute;
   return info;
 }
 

@@ -1,26 +1,13 @@
 // Fewer bits or fewer entries: the loss against the bytes held, for policies with and without
 // quantisation, and the policy that loses least at each size.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <optional>
-
-#include "analysis/error.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/trace/trace_size.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/series.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::frontier_figure {
 
@@ -76,20 +63,17 @@ class Frontier final : public PanelFigure {
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"policy", "entries", "layer", "head", "bytes", "full_bytes", "error", "best"});
-    const std::vector<Dot> whole = best_of(dots(std::nullopt));
-    for (std::size_t s = 0; s < series.size(); ++s) {
-      for (std::size_t b = 0; b < budgets.size(); ++b) {
-        if (!outcomes[s][b]) continue;
-        write_row(csv, s, b, "all", "all", outcomes[s][b]->whole, is_among(whole, s, b));
-      }
-    }
-    for (std::size_t h = 0; h < heads.size(); ++h) {
-      const std::vector<Dot> best = best_of(dots(h));
+    for (std::size_t h = 0; h <= heads.size(); ++h) {  // first all of them together
+      const auto head = h > 0 ? std::optional(h - 1) : std::nullopt;
+      const std::string layer = head ? std::to_string(heads[*head].layer) : "all";
+      const std::string index = head ? std::to_string(heads[*head].head) : "all";
+      const std::vector<Dot> best = best_of(dots(head));
       for (std::size_t s = 0; s < series.size(); ++s) {
         for (std::size_t b = 0; b < budgets.size(); ++b) {
           if (!outcomes[s][b]) continue;
-          write_row(csv, s, b, std::to_string(heads[h].layer), std::to_string(heads[h].head),
-                    outcomes[s][b]->heads[h], is_among(best, s, b));
+          const Held& held = held_by(*outcomes[s][b], head);
+          csv.row({series[s].name, used[s][b], layer, index, held.bytes, held.full, held.error,
+                   is_among(best, s, b)});
         }
       }
     }
@@ -118,15 +102,8 @@ class Frontier final : public PanelFigure {
   }
 
  private:
-  static void write_row(CsvWriter& csv, std::string_view policy, int entries,
-                        const std::string& layer, const std::string& head, const Held& held,
-                        bool best) {
-    csv.row({policy, static_cast<long>(entries), std::string_view(layer), std::string_view(head),
-             held.bytes, held.full, held.error, static_cast<long>(best ? 1 : 0)});
-  }
-  void write_row(CsvWriter& csv, std::size_t s, std::size_t b, const std::string& layer,
-                 const std::string& head, const Held& held, bool best) const {
-    write_row(csv, series[s].name, used[s][b], layer, head, held, best);
+  static const Held& held_by(const Outcome& outcome, std::optional<std::size_t> head) {
+    return head ? outcome.heads[*head] : outcome.whole;
   }
 
   static bool is_among(const std::vector<Dot>& dots, std::size_t s, std::size_t b) {
@@ -140,7 +117,7 @@ class Frontier final : public PanelFigure {
     for (std::size_t s = 0; s < series.size(); ++s) {
       for (std::size_t b = 0; b < budgets.size(); ++b) {
         if (!outcomes[s][b]) continue;
-        const Held& held = head ? outcomes[s][b]->heads[*head] : outcomes[s][b]->whole;
+        const Held& held = held_by(*outcomes[s][b], head);
         if (std::isfinite(held.error) && held.share() > 0.0)
           all.push_back({s, b, held.share(), held.error});
       }
@@ -352,15 +329,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "frontier", "Fewer bits or fewer entries",
       "What is lost against the bytes that the caches hold, for policies with entries of 16, 4 and "
       "2 bits at several budgets; the bar at the foot names what loses least at each size. Over "
       "all heads, and in the selected one",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.2);
   info.needs = {.head = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.2;
   info.choices = {
       policies_choice("A,B"),
       budgets_choice("6.25%,12.5%,25%,50%,200%"),
@@ -368,7 +343,6 @@ FigureInfo entry() {
       number_choice("group", "Group", "Numbers that share a scale", "32", 8, 1024),
       number_choice("residual", "Residual", "The last entries, which stay exact", "32", 0, 1e6)};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

@@ -1,10 +1,7 @@
 // The volume that each policy's retained keys span, over all heads.
 
-#include <fmt/format.h>
-
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/published.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 
@@ -59,17 +56,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "gram-volume", "Volume of retained keys",
       "The volume that the retained keys span in each head (KeyDiff, figure 5). KKᵀ is singular if "
       "more keys than coordinates are kept, so Σ log λ runs over the eigenvalues λ of KᵀK above "
       "n·ε·λ_max: comparable only at equal rank",
-      Topic::keys};
+      Topic::keys, compute, kColumn, 1.3);
   info.needs = {.step = true, .comparison = true};
   info.choices = {policies_choice(
       published_list({"A", "B", "keydiff", "h2o", "tova", "snapkv", "sink", "random"}))};
-  info.aspect = 1.3;
-  info.compute = compute;
   return info;
 }
 

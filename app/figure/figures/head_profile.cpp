@@ -1,15 +1,10 @@
 // One head of a study: the distribution of every measure over the prompts, how often it has which
 // role, and the contexts in which it pays the most attention.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <numeric>
 
-#include "analysis/error.h"
 #include "analysis/metric/head_roles.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/record/layer_states.h"
@@ -19,11 +14,7 @@
 #include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
 #include "app/plot/printable.h"
-#include "app/plot/ticks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::head_profile_figure {
 
@@ -197,8 +188,7 @@ class HeadProfile final : public PanelFigure {
     std::vector<Target> targets;
     for (std::size_t i = 0; i < one.values.size(); ++i) {
       points.push_back({one.percent(i), one.values[i].value});
-      Target target{.run = one.values[i].item};
-      targets.push_back(target);
+      targets.push_back({.run = one.values[i].item});
     }
     add_line(scene, axes, points, look);
     add_dots(scene, style, axes, points, look, points.size() > 60 ? 1.6 : 2.2, targets);
@@ -583,20 +573,18 @@ FigureInfo entry() {
       "head-profile", "One head over prompts",
       "The selected head of a study: each measure's values over the prompts by decile, the share "
       "of prompts on which it has each role (Wilson's intervals), and the contexts in which it "
-      "pays the most attention. A click on a prompt opens its trace");
+      "pays the most attention. A click on a prompt opens its trace",
+      compute, kTwoColumns, 1.4);
   info.unfit = why_no_heads;
   info.needs.head = true;
-  info.width_mm = 178.0;
-  info.aspect = 1.4;
-  const ChoiceInfo contexts{"contexts",
-                            "Contexts",
-                            "The strongest attention in each prompt, with its text: read from the "
-                            "study's traces",
-                            {"shown", "hidden"}};
+  const ChoiceInfo contexts =
+      word_choice("contexts", "Contexts",
+                  "The strongest attention in each prompt, with its text: read from the "
+                  "study's traces",
+                  {"shown", "hidden"});
   info.choices = {head_measure_choice("measure", "Measure",
                                       "One measure of the study, or all with values by head", kAll),
                   study_policy_choice(), study_budget_choice(), study_block_choice(), contexts};
-  info.compute = compute;
   return info;
 }
 

@@ -134,14 +134,14 @@ PanelGrid HeadScatter::grid(const DrawRequest& /*request*/) const {
   const auto range = [](const ValueRange& one, bool log) {
     return log ? one.padded_log() : one.from_zero();
   };
-  PanelGrid plots{.least_width = 90.0, .aspect = 1.1, .beside = 6.0};
+  PanelGrid plots = shape;
   for (const Panel& one : panels) {
-    figure::Panel panel;
-    panel.title =
-        fmt::format("{}, ρ\u00A0=\u00A0{}", one.policy, correlation_text(correlation(one)));
-    panel.x = x_axis(x_label, range(x, x_log), x_log ? AxisScale::log : AxisScale::linear);
-    panel.y = y_axis(y_label, range(y, y_log), y_log ? AxisScale::log : AxisScale::linear);
-    plots.panels.push_back(std::move(panel));
+    plots.panels.push_back({.title = one.title, .x = one.x, .y = one.y, .y_grid = true});
+    if (!one.title.empty()) continue;
+    plots.panels.back() = {
+        fmt::format("{}, ρ\u00A0=\u00A0{}", one.policy, correlation_text(correlation(one))),
+        x_axis(x_label, range(x, x_log), x_log ? AxisScale::log : AxisScale::linear),
+        y_axis(y_label, range(y, y_log), y_log ? AxisScale::log : AxisScale::linear)};
   }
   return plots;
 }
@@ -152,12 +152,10 @@ void HeadScatter::draw_panels(Scene& scene, const DrawRequest& request,
   const Dot smallest = least();
   for (std::size_t p = 0; p < panels.size(); ++p) {
     const Axes& axes = all[p];
-    const double size = panels[p].dots.size() > kManyDots ? 2.2 : 3.2;
+    const double dot = size > 0.0 ? size : panels[p].dots.size() > kManyDots ? 2.2 : 3.2;
     if (diagonal) {
-      Path line = make_line({axes.plot.x, axes.plot.bottom()}, {axes.plot.right(), axes.plot.y},
-                            style.colours.faint, 0.6);
-      line.stroke->dash = {2.0, 1.5};
-      scene.add(std::move(line));
+      scene.add(make_line({axes.plot.x, axes.plot.bottom()}, {axes.plot.right(), axes.plot.y},
+                          style.colours.faint, 0.6, {2.0, 1.5}));
     }
     std::vector<Point> points;
     std::vector<Target> targets;
@@ -165,29 +163,31 @@ void HeadScatter::draw_panels(Scene& scene, const DrawRequest& request,
     for (const Dot& dot : panels[p].dots) {
       if (!has_place(dot, smallest)) continue;
       points.push_back({dot.x, dot.y});
-      Target target{.layer = dot.layer, .head = dot.head};
-      targets.push_back(target);
+      targets.push_back({.layer = dot.layer, .head = dot.head});
       names.emplace_back(axes.to_page(dot.x, dot.y), fmt::format("{}.{}", dot.layer, dot.head));
     }
-    add_dots(scene, style, axes, points, series_look(style, static_cast<int>(p)), size, targets);
-    add_dot_names(scene, style, axes, std::move(names), size, diagonal);
+    const SeriesLook lost{.colour = style.colours.evicted};
+    add_dots(scene, style, axes, points,
+             of_evicted ? lost : series_look(style, static_cast<int>(p)), dot, targets);
+    add_dot_names(scene, style, axes, std::move(names), dot, diagonal);
   }
 }
 
 void HeadScatter::write_csv(CsvWriter& csv) const {
+  if (has_rows()) return Figure::write_csv(csv);
   csv.row({"policy", "layer", "head", x_measure, y_measure, "spearman"});
   for (const Panel& panel : panels) {
     const double rho = correlation(panel);
     for (const Dot& dot : panel.dots) {
-      csv.row({std::string_view(panel.policy), static_cast<long>(dot.layer),
-               static_cast<long>(dot.head), dot.x, dot.y, rho});
+      csv.row({panel.policy, dot.layer, dot.head, dot.x, dot.y, rho});
     }
   }
 }
 
 std::string HeadScatter::value_text(const Target& target) const {
   if (target.layer < 0 || target.head < 0) return {};
-  std::string text;
+  std::string text = Figure::value_text(target);
+  if (!text.empty()) return text;
   for (const Panel& panel : panels) {
     for (const Dot& dot : panel.dots) {
       if (dot.layer != target.layer || dot.head != target.head) continue;
@@ -201,6 +201,7 @@ std::string HeadScatter::value_text(const Target& target) const {
 }
 
 std::string HeadScatter::caption() const {
+  if (whole_caption) return caption_text;
   std::string text = caption_text +
                      " ρ: Spearman’s rank correlation over the heads. Named "
                      "(layer.head): the highest dots, where there is room.";

@@ -32,10 +32,16 @@ class HeadScatter final : public PanelFigure {
   struct Panel {
     std::string policy;
     std::vector<Dot> dots;
+    std::string title = {};  // empty: the policy and ρ
+    Axis x = {}, y = {};     // without a label: those of all panels
   };
   std::vector<Panel> panels;
-  std::string x_label, y_label;      // of the axes
-  std::string x_name, y_name;        // short, for the read-out: "θ"
+  PanelGrid shape{.least_width = 90.0, .aspect = 1.1, .beside = 6.0};
+  bool of_evicted = false;       // all in the colour of what is evicted, not a look for each panel
+  double size = 0.0;             // of a dot, points; 0: as suits their number
+  bool whole_caption = false;    // caption_text says all
+  std::string x_label, y_label;  // of the axes
+  std::string x_name, y_name;    // short, for the read-out: "θ"
   std::string x_measure, y_measure;  // in the CSV
   bool x_log = true, y_log = true;
   bool diagonal = false;  // a line x = y; both axes are alike then

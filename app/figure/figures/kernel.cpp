@@ -1,13 +1,6 @@
 // KVMerger's Gaussian kernel for several σ, over the distances that keys really have.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::kernel_figure {
 
@@ -71,11 +64,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "kernel", "Merging kernel",
       "g = exp(−‖k_p − k_i‖²/(2σ²)) (KVMerger, eq. 6 and figure 3d), over the distances between "
       "neighbours in this head: if σ is much smaller than these, only the pivot counts in a merge",
-      Topic::merging};
+      Topic::merging, compute);
   info.needs.head = true;
   info.choices = {{"sigma",
                    "σ",
@@ -84,7 +77,6 @@ FigureInfo entry() {
                    ChoiceKind::numbers,
                    1e-3,
                    1e6}};
-  info.compute = compute;
   return info;
 }
 

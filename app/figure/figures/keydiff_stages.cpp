@@ -1,17 +1,10 @@
 // KeyDiff's three stages at one step: the anchor, the cosine of every key to it, the kept entries.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 
 #include "analysis/metric/angle.h"
 #include "analysis/metric/pca.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::keydiff_stages_figure {
 
@@ -19,8 +12,6 @@ namespace {
 
 class KeydiffStages final : public PanelFigure {
  public:
-  Selection selection;
-  std::string policy;
   int budget = 0;
   std::vector<std::int32_t> tokens;  // [n] in the cache before the step's eviction
   std::vector<double> cosines;       // [n] to the anchor
@@ -43,8 +34,7 @@ class KeydiffStages final : public PanelFigure {
     csv.row({"token", "along_anchor", "across", "cosine_to_anchor", "kept"});
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto row = static_cast<Eigen::Index>(i);
-      csv.row({static_cast<long>(tokens[i]), static_cast<double>(plane(row, 0)),
-               static_cast<double>(plane(row, 1)), cosines[i], static_cast<long>(kept[i])});
+      csv.row({tokens[i], plane(row, 0), plane(row, 1), cosines[i], kept[i]});
     }
   }
 
@@ -55,25 +45,14 @@ class KeydiffStages final : public PanelFigure {
     return "cos " + format_number(cosines[i]) + (kept[i] ? ", kept" : ", evicted");
   }
 
-  std::string caption() const override {
-    return fmt::format(
-        "The three stages of KeyDiff at step {}, layer {}, head {}, {} entries, N = {}: a, "
-        "directions of the cached keys along the anchor, their mean, which has length {}, and "
-        "along the orthogonal direction with the largest variance ({} % of it); b, cosine of each "
-        "key to the anchor; c, the same in ascending order, with the entries that {} keeps.",
-        selection.step, selection.layer, selection.head, format_count(count()),
-        format_count(budget), format_number(anchor_length), format_number(100.0 * across_share, 2),
-        policy);
-  }
-
  private:
   Legend legend(const Style& style) const override {
     const Palette& c = style.colours;
     return std::vector<LegendEntry>{
-        {"key", MarkerShape::circle, c.both, std::nullopt},
-        {"anchor", MarkerShape::star, c.ink, std::nullopt},
-        {"kept", MarkerShape::circle, c.retained, std::nullopt},
-        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+        {"key", MarkerShape::circle, c.both},
+        {"anchor", MarkerShape::star, c.ink},
+        {"kept", MarkerShape::circle, c.retained},
+        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7}}};
   }
 
   long count() const { return static_cast<long>(tokens.size()); }
@@ -120,11 +99,8 @@ class KeydiffStages final : public PanelFigure {
     const Point origin = axes.to_page(0.0, 0.0), tip = axes.to_page(anchor_length, 0.0);
     if (!axes.plot.contains(origin) || !axes.plot.contains(tip)) return;
     scene.add(make_line(origin, tip, style.colours.ink, 1.1));
-    scene.add(Markers{MarkerShape::star,
-                      8.0,
-                      style.colours.ink,
-                      Stroke{style.colours.paper, 0.7, {}, Cap::butt},
-                      {tip}});
+    scene.add(Markers{
+        MarkerShape::star, 8.0, style.colours.ink, Stroke{style.colours.paper, 0.7}, {tip}});
   }
 
   void add_cosines(Scene& scene, const Style& style, const Axes& axes) const {
@@ -184,8 +160,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Replay& replay = *input.policy_a;
   const HeadReplay& head = head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<KeydiffStages>();
-  figure->selection = s;
-  figure->policy = replay.policy;
   figure->budget = replay.budget;
   figure->tokens = replay.tokens_at(head, s.step);
   const std::vector<std::int32_t> retained = replay.retained_at(head, s.step);
@@ -199,22 +173,28 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Eigen::RowVectorXd anchor = mean_direction(view(keys));
   figure->cosines = cosines_to(view(keys), anchor);
   fill_plane(*figure, keys, anchor);
+  figure->caption_text = fmt::format(
+      "The three stages of KeyDiff at step {}, layer {}, head {}, {} entries, N = {}: a, "
+      "directions "
+      "of the cached keys along the anchor, their mean, which has length {}, and along the "
+      "orthogonal direction with the largest variance ({} % of it); b, cosine of each key to the "
+      "anchor; c, the same in ascending order, with the entries that {} keeps.",
+      s.step, s.layer, s.head, format_count(std::ssize(figure->tokens)),
+      format_count(replay.budget), format_number(figure->anchor_length),
+      format_number(100.0 * figure->across_share, 2), replay.policy);
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "keydiff-stages", "Stages of KeyDiff",
       "KeyDiff, figure 3: the anchor μ(K̂) = (1/n)Σ k_i/‖k_i‖ of the cache, the cosine of every key "
       "to the anchor, and the kept keys, those with the lowest cosine. Shown for any policy, with "
       "the cache of that policy",
-      Topic::keys};
+      Topic::keys, compute, kTwoColumns, 2.6);
   info.needs = {.head = true, .step = true, .policy = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
-  info.compute = compute;
   return info;
 }
 

@@ -1,14 +1,7 @@
 // How far hidden states are from the full cache's, layer after layer, with each policy in the
 // cache.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 
 namespace kvloupe::figure::layer_drift_figure {
@@ -99,15 +92,13 @@ FigureInfo entry() {
                         "How far hidden states drift from those of the full cache, layer after "
                         "layer, with each policy in the model's own cache (after CriticalKV figure "
                         "6), at the evaluated budget nearest to the chosen one: over all tokens of "
-                        "a text, or at the last token of prompts with needles");
-  info.topic = Topic::model_cache;
-  info.aspect = 1.4;
-  ChoiceInfo measure;
-  measure.name = "measure";
-  measure.title = "Measure";
-  measure.tooltip = "Relative distance ‖h′ − h‖₂ / ‖h‖₂, or 1 − cos(h′, h), which ignores lengths";
-  measure.values = {"distance", "cosine"};
-  info.choices = {measure, curve_scale_choice()};
+                        "a text, or at the last token of prompts with needles",
+                        compute, kColumn, 1.4);
+  info.choices = {
+      word_choice("measure", "Measure",
+                  "Relative distance ‖h′ − h‖₂ / ‖h‖₂, or 1 − cos(h′, h), which ignores lengths",
+                  {"distance", "cosine"}),
+      curve_scale_choice()};
   info.needs.evaluated_budget = true;
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (evaluation.layers() > 0) return {};
@@ -116,7 +107,6 @@ FigureInfo entry() {
     return "has no hidden states: an earlier version wrote the file, or the states needed too much "
            "memory. Run the evaluation again into another file";
   };
-  info.compute = compute;
   return info;
 }
 

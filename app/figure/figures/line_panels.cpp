@@ -34,6 +34,13 @@ SeriesLook look_of(const Style& style, const LinePanels::Line& line) {
   return look;
 }
 
+SeriesLook look_of(const Style& style, const LinePanels::Dots& dots) {
+  const Colour series = series_look(style, std::max(0, dots.look)).colour;
+  return {.colour = dots.look < 0 ? style.colours.*dots.colour : series,
+          .shape = dots.shape,
+          .filled = dots.filled};
+}
+
 /// Each name once, in the order of its first line.
 std::vector<SeriesLabel> names_in_legend(const Style& style,
                                          const std::vector<LinePanels::Panel>& panels) {
@@ -51,6 +58,12 @@ std::vector<SeriesLabel> names_in_legend(const Style& style,
       if (known) continue;
       labels.push_back({line.name, 0.0, look_of(style, line)});
       labels.back().look.marked = !line.chance && (!some || line.marked || line.marks_only);
+    }
+    for (const LinePanels::Dots& dots : panel.dots) {
+      if (!dots.name.empty() && std::none_of(labels.begin(), labels.end(), [&](const auto& label) {
+            return label.text == dots.name;
+          }))
+        labels.push_back({dots.name, 0.0, look_of(style, dots)});
     }
   }
   return labels;
@@ -75,13 +88,18 @@ double end_of(const Axes& axes, const LinePanels::Line& line) {
 }
 
 PanelGrid grid_of(const LinePanels& figure, const DrawRequest& request) {
-  PanelGrid grid{.columns = figure.columns, .aspect = figure.aspect};
+  PanelGrid grid{.columns = figure.columns,
+                 .least_width = figure.least_width,
+                 .aspect = figure.aspect,
+                 .beside = figure.beside};
   for (const LinePanels::Panel& one : figure.panels) {
     figure::Panel panel;
     panel.title = one.title;
     panel.x = one.x;
     panel.y = one.y;
     panel.y_grid = one.y_grid;
+    if (!request.legend && !one.names_without_legend.empty())
+      panel.x.names = one.names_without_legend;
     if (request.x_range) panel.x.show(*request.x_range);
     if (request.y_range) panel.y.show(*request.y_range);
     if (!figure.legend && request.legend) {
@@ -111,12 +129,32 @@ void add_ground(Scene& scene, const Style& style, const Axes& axes,
   scene.add(PopClip{});
 }
 
+void add_mean(Scene& scene, const Style& style, const Axes& axes, const LinePanels::Strip& one) {
+  const double middle = one.cell + 0.5;
+  // On a logarithmic axis an interval from 0 begins at the foot.
+  const double foot = std::min(axes.y.first, axes.y.last);
+  if (one.mean < foot) return;
+  if (one.low != one.high) {
+    scene.add(make_line(axes.to_page(middle, std::max(one.low, foot)),
+                        axes.to_page(middle, one.high), style.colours.ink, 1.4));
+  }
+  scene.add(make_line(axes.to_page(middle - 0.3, one.mean), axes.to_page(middle + 0.3, one.mean),
+                      style.colours.ink, 1.0));
+}
+
 void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePanels::Panel& panel) {
   for (const LinePanels::Ground& ground : panel.grounds) add_ground(scene, style, axes, ground);
   for (const LinePanels::Band& band : panel.bands) {
     const Colour colour =
         band.look >= 0 ? series_look(style, band.look).colour : style.colours.faint;
     add_band(scene, axes, band.x, band.low, band.high, colour.with_alpha(0.18));
+  }
+  for (const LinePanels::Strip& strip : panel.strips) {
+    SeriesLook look = strip.chance ? chance_look(style) : series_look(style, strip.look);
+    if (strip.faint) look.colour = look.colour.with_alpha(0.55);
+    if (strip.faint) look.filled = false;
+    add_strip(scene, style, axes, strip.cell, strip.values, look, true, strip.faint ? 2.0 : 2.4);
+    if (strip.with_mean) add_mean(scene, style, axes, strip);
   }
   for (const LinePanels::Level& level : panel.levels) {
     add_level(scene, style, axes, level.value, level.name, level.along_x);
@@ -134,6 +172,19 @@ void add_panel(Scene& scene, const Style& style, const Axes& axes, const LinePan
       }
     }
   }
+  std::vector<const LinePanels::Dots*> order;
+  for (const LinePanels::Dots& dots : panel.dots) order.push_back(&dots);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->over < b->over; });
+  for (const LinePanels::Dots* dots : order) {
+    if (dots->points.empty()) continue;
+    add_dots(scene, style, axes, dots->points, look_of(style, *dots), dots->size, dots->tokens);
+    const Point at = axes.to_page(dots->points.front().x, dots->points.front().y);
+    if (dots->beside.empty() || !axes.plot.contains(at)) continue;
+    add_note(scene, style, dots->beside,
+             {at.x + 5.0, at.y + style.fonts->cap_height() * style.small / 2});
+  }
+  if (!panel.note.empty()) add_note(scene, style, panel.note, axes.plot.centre(), Align::centre);
 }
 
 }  // namespace
@@ -169,15 +220,16 @@ Scene LinePanels::draw(const DrawRequest& request) const {
 }
 
 void LinePanels::write_csv(CsvWriter& csv) const {
+  if (has_rows()) return Figure::write_csv(csv);
   csv.row({"panel", "line", x_measure, y_measure});
   for (const Panel& panel : panels) {
     const std::string_view title = panel.title.empty() ? panel.id : panel.title;
     for (const Band& band : panel.bands) {
       for (std::size_t i = 0; !band.low_id.empty() && i < band.x.size(); ++i) {
-        csv.row({title, std::string_view(band.low_id), band.x[i], band.low[i]});
+        csv.row({title, band.low_id, band.x[i], band.low[i]});
       }
       for (std::size_t i = 0; !band.high_id.empty() && i < band.x.size(); ++i) {
-        csv.row({title, std::string_view(band.high_id), band.x[i], band.high[i]});
+        csv.row({title, band.high_id, band.x[i], band.high[i]});
       }
     }
     for (const Line& line : panel.lines) {
@@ -190,7 +242,7 @@ void LinePanels::write_csv(CsvWriter& csv) const {
           csv.row({title, id, point.x, point.y});
         } else {
           const auto cell = static_cast<std::size_t>(point.x);
-          csv.row({title, id, std::string_view(panel.x.names.at(cell)), point.y});
+          csv.row({title, id, panel.x.names.at(cell), point.y});
         }
       }
     }
@@ -231,14 +283,11 @@ void mark_chance(LinePanels::Panel& panel, const std::vector<std::string>& polic
 }
 
 ChoiceInfo curve_scale_choice() {
-  ChoiceInfo scale;
-  scale.name = "scale";
-  scale.title = "Scale";
-  scale.tooltip =
+  return word_choice(
+      "scale", "Scale",
       "Scale of the values: logarithmic, linear from 0, or (auto) logarithmic where all are above "
-      "0 and the largest is at least 30 times the smallest";
-  scale.values = {"auto", "linear", "log"};
-  return scale;
+      "0 and the largest is at least 30 times the smallest",
+      {"auto", "linear", "log"});
 }
 
 Axis curve_axis(std::string label, const LinePanels::Panel& panel, const std::string& scale) {

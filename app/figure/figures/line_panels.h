@@ -26,9 +26,32 @@ class LinePanels final : public Figure {
     Target target = {};              // the head that it is of, for the pointer
   };
   struct Band {
-    std::vector<double> x, low, high;
+    std::vector<double> x = {}, low = {}, high = {};
     int look = 0;
     std::string low_id = {}, high_id = {};  // its edges in the CSV; empty: not there
+  };
+  /// Marks of one look, and no line.
+  struct Dots {
+    std::string name = {};  // in the legend; empty: none
+    std::vector<Point> points = {};
+    std::vector<std::int32_t> tokens = {};  // of the points, for the pointer
+    Colour Palette::*colour = &Palette::retained;
+    int look = -1;  // place among the series: its colour in place of that one
+    MarkerShape shape = MarkerShape::circle;
+    bool filled = true;
+    double size = 3.0;
+    int over = 0;             // they hide those with less
+    std::string beside = {};  // the first of them
+  };
+  /// All values of one group in a cell of the x axis, side by side, with the look of a line.
+  struct Strip {
+    double cell = 0.0;
+    std::vector<double> values = {};
+    int look = 0;
+    bool chance = false;
+    bool faint = false;      // beside others that matter more
+    bool with_mean = false;  // a rule, with its interval where low is not high
+    double mean = 0.0, low = 0.0, high = 0.0;
   };
   struct Level {
     double value = 0.0;
@@ -47,14 +70,19 @@ class LinePanels final : public Figure {
     std::vector<Band> bands = {};
     std::vector<Level> levels = {};
     std::vector<Ground> grounds = {};
+    std::vector<Dots> dots = {};
+    std::vector<Strip> strips = {};
+    std::string note = {};                               // in the middle
+    std::vector<std::string> names_without_legend = {};  // of the x axis; empty: as it is
     bool y_grid = false;
     std::string id = {};  // in the CSV, where it has no title
   };
   std::vector<Panel> panels;
   int columns = 0;                               // 0: as fits
   double aspect = 1.3;                           // of a panel
+  double least_width = 70.0, beside = 4.0;       // of PanelGrid
   bool legend = false;                           // above all, not at the ends of the lines
-  std::string x_measure = "x", y_measure = "y";  // names in the CSV
+  std::string x_measure = "x", y_measure = "y";  // names in the CSV, if no rows are added
 
   double natural_height(const DrawRequest& request) const override;
   Scene draw(const DrawRequest& request) const override;

@@ -1,13 +1,7 @@
 // Cosine of a token's key, and of its value, to those of the tokens before it.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "analysis/metric/merging.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::local_similarity_figure {
 
@@ -41,10 +35,8 @@ void add_heads(LinePanels::Panel& panel, const Trace& trace, const Selection& s,
 void add_tokens(LinePanels::Panel& panel, const Trace& trace, const Selection& s, bool values,
                 int most) {
   const Matrix rows = values ? trace.value(s.layer, s.head) : trace.key(s.layer, s.head);
-  LinePanels::Line mean;
-  mean.name = "mean";
-  mean.look = -1;
-  mean.points = points_of(mean_local_similarity(view(rows), most));
+  LinePanels::Line mean{
+      .name = "mean", .points = points_of(mean_local_similarity(view(rows), most)), .look = -1};
   for (int quarter = 1; quarter <= 3; ++quarter) {
     const int token = quarter * (trace.length() - 1) / 4;
     panel.lines.push_back(
@@ -60,7 +52,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const bool heads = input.choice("lines") == "heads";
   const int most = std::min(static_cast<int>(chosen_number(input, "distance")),
                             std::max(1, input.trace->length() - 1));
-  auto figure = std::make_unique<LinePanels>();
+  std::vector<LinePanels::Panel> panels;
   for (const bool values : {false, true}) {
     progress.check();
     LinePanels::Panel panel{.title = values ? "Values" : "Keys"};
@@ -70,24 +62,22 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     } else {
       add_tokens(panel, *input.trace, s, values, most);
     }
-    figure->panels.push_back(std::move(panel));
+    panels.push_back(std::move(panel));
   }
   ValueRange range;
   range.add(0.0);
   range.add(1.0);
-  for (const LinePanels::Panel& panel : figure->panels) {
+  for (const LinePanels::Panel& panel : panels) {
     for (const LinePanels::Line& line : panel.lines) {
       for (const Point& point : line.points) range.add(point.y);
     }
   }
-  for (LinePanels::Panel& panel : figure->panels) {
+  for (LinePanels::Panel& panel : panels) {
     panel.x = x_axis("Distance (tokens)", {1.0, std::max(2.0, static_cast<double>(most))});
     panel.y = y_axis("Cosine similarity", {std::min(0.0, range.low - 0.03), 1.0});
   }
-  figure->columns = 2;
+  auto figure = line_panels("distance", "cosine", std::move(panels));
   figure->legend = true;
-  figure->x_measure = "distance";
-  figure->y_measure = "cosine";
   figure->caption_text =
       heads ? fmt::format(
                   "Cosine of a token's key (a) and value (b) to those of earlier tokens, mean over "
@@ -104,19 +94,20 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 
 FigureInfo entry() {
   FigureInfo info{
-      "local-similarity", "Local similarity",
+      "local-similarity",
+      "Local similarity",
       "cos(k_t, k_{t−n}) by distance n (KVMerger, figure 3a): keys are similar to those of "
       "neighbours, values are not",
-      Topic::merging};
+      Topic::merging,
+      compute,
+      kTwoColumns};
   info.needs.head = true;
-  info.width_mm = 178.0;
   info.choices = {
-      {"lines",
-       "Lines",
-       "The mean over all tokens for every head, or single tokens of one head as in the paper",
-       {"heads", "tokens"}},
+      word_choice(
+          "lines", "Lines",
+          "The mean over all tokens for every head, or single tokens of one head as in the paper",
+          {"heads", "tokens"}),
       number_choice("distance", "Distance", "The largest distance, in tokens", "64", 1, 4096)};
-  info.compute = compute;
   return info;
 }
 

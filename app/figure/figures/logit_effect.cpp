@@ -1,20 +1,11 @@
 // Effect of an eviction in one layer on the next token's logits, to first order.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 
-#include "analysis/error.h"
 #include "analysis/measure/output_error.h"
 #include "analysis/metric/logit_path.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
 #include "app/plot/printable.h"
-#include "app/plot/value_axis.h"
-#include "app/scene/scene.h"
 
 namespace kvloupe::figure::logit_effect_figure {
 
@@ -65,7 +56,7 @@ class LogitEffectFigure final : public Figure {
 
   void write_csv(CsvWriter& csv) const override {
     csv.row({"token_id", "text", "logit_change"});
-    for (const Shift& one : shifts) csv.row({one.id, std::string_view(one.text), one.change});
+    for (const Shift& one : shifts) csv.row({one.id, one.text, one.change});
     constexpr std::string_view none;
     csv.row({none, "mean over the vocabulary", mean});
     csv.row({none, "standard deviation over the vocabulary", spread});
@@ -200,30 +191,25 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   return figure;
 }
 
-ChoiceInfo removed_choice() {
-  ChoiceInfo choice{.name = "of", .title = "Effect of"};
-  choice.tooltip =
-      "The entries that the policy has evicted, or the selected token alone (if none is selected: "
-      "the first that the query sees)";
-  choice.values = {"evicted", "token"};
-  return choice;
-}
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "logit-effect", "Effect on the next token",
       "Δlogits ≈ W_H·J·W_O·Δ (CAOTE eq. 42 with J, the derivative of the last norm; without later "
       "layers): which next tokens gain and lose most through the policy's evictions in the "
       "selected layer, or through the removal of one token. A token that does not occur in the "
       "trace is shown by its number",
-      Topic::values};
+      Topic::values, compute);
   info.needs = {.head = true, .step = true, .token = true, .policy = true};
-  info.choices = {removed_choice()};
+  info.choices = {word_choice(
+      "of", "Effect of",
+      "The entries that the policy has evicted, or the selected token alone (if none is selected: "
+      "the first that the query sees)",
+      {"evicted", "token"})};
   info.unavailable = [](const Trace& trace) {
     return LogitPath::missing(trace, LogitsOf::vocabulary);
   };
-  info.compute = compute;
   return info;
 }
 

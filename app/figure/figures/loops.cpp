@@ -3,22 +3,13 @@
 
 #include "analysis/trace/loops.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "analysis/policy/kit/rows.h"
 #include "analysis/text.h"
 #include "analysis/trace/given_tokens.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::loops_figure {
 
@@ -89,10 +80,8 @@ std::vector<double> trailing_means(const std::vector<double>& values, int count)
 class LoopsFigure final : public Figure {
  public:
   int first = 0, last = 0;  // generated tokens, both included
-  int over = 1;             // tokens of a mean
   bool given = false;       // to the model, which did not choose them
   bool same_heads = true;   // all layers have a cache with as many heads
-  std::string policy;
   Loops loops;
   std::vector<std::string> texts;  // of each loop, once
   std::vector<LoopRow> rows;
@@ -142,12 +131,9 @@ class LoopsFigure final : public Figure {
         {static_cast<double>(first), last + 1.0, plot.y.first, plot.y.last});
     add_curve(scene, style, {{rect.x, rect.y - kGap - kCurve, rect.width, kCurve}, plot.x, {}});
     add_loops(scene, style, {rect, plot.x, plot.y});
-    const double height = rect.height / count;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      scene.regions.push_back(
-          {{rect.x, rect.y + static_cast<double>(r) * height, rect.width, height},
-           {.layer = rows[r].layer, .head = rows[r].head}});
-    }
+    add_cell_regions(scene, rect, rows.size(), 1, [&](std::size_t r, std::size_t) {
+      return Target{.layer = rows[r].layer, .head = rows[r].head};
+    });
     return scene;
   }
 
@@ -156,20 +142,17 @@ class LoopsFigure final : public Figure {
         {"token", "layer", "head", "lost_value_range", "loop_first", "loop_length", "loop_tokens"});
     constexpr std::string_view none;
     for (const Loop& loop : loops.spans) {
-      csv.row({none, none, none, none, static_cast<long>(loop.first),
-               static_cast<long>(loop.length), static_cast<long>(loop.tokens)});
+      csv.row({none, none, none, none, loop.first, loop.length, loop.tokens});
     }
     for (std::size_t i = 0; i < mean.size(); ++i) {
       if (!std::isnan(mean[i])) {
-        csv.row({static_cast<long>(first) + static_cast<long>(i), none, none, mean[i], none, none,
-                 none});
+        csv.row({first + i, none, none, mean[i], none, none, none});
       }
     }
     for (const LoopRow& row : rows) {
       for (std::size_t i = 0; i < row.lost.size(); ++i) {
         if (std::isnan(row.lost[i])) continue;
-        csv.row({static_cast<long>(first) + static_cast<long>(i), static_cast<long>(row.layer),
-                 static_cast<long>(row.head), row.lost[i], none, none, none});
+        csv.row({first + i, row.layer, row.head, row.lost[i], none, none, none});
       }
     }
   }
@@ -185,20 +168,6 @@ class LoopsFigure final : public Figure {
     }
     if (lost.empty()) return {};
     return fmt::format("lost value range by head: {}", fmt::join(lost, ", "));
-  }
-
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "Value range of the entries that leave each head while the model writes, divided by the "
-        "mean over the head's entries, under {}{}. Curve: the mean over the heads; dashed: 1. Map: "
-        "each head, less 1, so that 0 is what chance would take; grey: none leaves. ",
-        policy, over > 1 ? fmt::format("; mean over the last {} tokens", over) : "");
-    if (loops.spans.empty()) return text + "The text has no loop.";
-    const Loop& begins = loops.spans.front();
-    text +=
-        fmt::format("Bars: loops, which take {:.0f} % of the text; the first begins at token {}",
-                    100.0 * loops.share(), begins.first);
-    return text + (texts.front().empty() ? "." : fmt::format(", with \"{}\".", texts.front()));
   }
 
  private:
@@ -282,11 +251,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const Trace& trace = *input.trace;
   const Replay& replay = *input.policy_a;
   auto figure = std::make_unique<LoopsFigure>();
-  figure->over = static_cast<int>(std::lround(chosen_number(input, "over")));
+  const int over = static_cast<int>(std::lround(chosen_number(input, "over")));  // tokens of a mean
   figure->first = trace.run().prompt_length;
   figure->given = !given_tokens(trace).range.empty();
   figure->last = trace.length() - 1;
-  figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
   figure->same_heads = trace.model().cache_heads.empty();
   figure->loops = find_loops(trace.tokens().ids, figure->first);
   for (const Loop& loop : figure->loops.spans) {
@@ -311,7 +279,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
             row.lost[static_cast<std::size_t>(token - figure->first)] = lost[step];
         }
       }
-      row.lost = trailing_means(row.lost, figure->over);
+      row.lost = trailing_means(row.lost, over);
       figure->rows.push_back(std::move(row));
     }
   }
@@ -326,18 +294,33 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     }
     figure->mean.push_back(heads > 0 ? sum / static_cast<double>(heads) : kNothing);
   }
+  std::string& text = figure->caption_text = fmt::format(
+      "Value range of the entries that leave each head while the model writes, divided by the mean "
+      "over the head's entries, under {}, N = {}{}. Curve: the mean over the heads; dashed: 1. "
+      "Map: "
+      "each head, less 1, so that 0 is what chance would take; grey: none leaves. ",
+      replay.policy, format_count(replay.budget),
+      over > 1 ? fmt::format("; mean over the last {} tokens", over) : "");
+  if (figure->loops.spans.empty()) {
+    text += "The text has no loop.";
+    return figure;
+  }
+  text += fmt::format("Bars: loops, which take {:.0f} % of the text; the first begins at token {}",
+                      100.0 * figure->loops.share(), figure->loops.spans.front().first);
+  const std::string& first = figure->texts.front();
+  text += first.empty() ? "." : fmt::format(", with \"{}\".", first);
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "loops", "Loops and lost values",
       "Where the text that the model wrote begins to repeat itself, above; below, what each head "
       "lost at each written token: the value range of the entries that left, as a multiple of the "
       "mean of all (VaSE, arXiv 2606.03928: loops begin when large ranges leave)",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 1.8);
   info.zoom = Zoom::x;
   info.limits = true;
   info.choices = {number_choice("over", "Mean over",
@@ -345,14 +328,11 @@ FigureInfo entry() {
                                 "step alone",
                                 "8", 1, 1024)};
   info.needs = {.policy = true, .all_layers = true};
-  info.width_mm = 178.0;
-  info.aspect = 1.8;
   info.unavailable = [](const Trace& trace) -> std::string {
     return trace.length() > trace.run().prompt_length
                ? ""
                : "the trace has no generated tokens; capture it with --generate N";
   };
-  info.compute = compute;
   return info;
 }
 

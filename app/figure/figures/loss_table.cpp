@@ -1,21 +1,12 @@
 // A table for a paper: the loss of each policy at each budget.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
+#include "app/figure/figures/cell_maps.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::loss_table_figure {
 
@@ -57,212 +48,140 @@ const TableMeasure& table_measure(const std::string& chosen, const Trace& trace)
                        [&](const TableMeasure& one) { return name == one.choice; });
 }
 
-class LossTable final : public Figure {
+class LossTable final : public CellMaps {
  public:
-  TableMeasure measure = kTableMeasures[0];
-  std::vector<std::string> policies;
-  bool with_chance = false;          // a row is the chance line of another one
-  std::vector<std::string> budgets;  // as written
-  std::vector<int> entries;          // [policies,budgets]
-  std::vector<double> values;        // [policies,budgets]
-  std::string queries;
-  std::string foretold;  // how well the measure foretold answers; empty: not known
-
-  double value(std::size_t policy, std::size_t budget) const {
-    return values[policy * budgets.size() + budget];
-  }
+  static constexpr double kRow = 15.0;  // points
+  Table numbers;
 
   double natural_height(const DrawRequest& request) const override {
     PanelGrid flat = grid(request);
     flat.aspect = 1e9;  // the height of all but the cells
-    return panels_natural_height(request.style, flat, request.width) +
-           kRow * static_cast<double>(policies.size());
+    return panels_natural_height(request.style, flat, request.width) + kRow * rows;
   }
 
-  Scene draw(const DrawRequest& request) const override {
-    const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    const ColourScale colours = scale(request);
-    const Axes axes = add_panels(scene, style, grid(request)).front();
-    const int rows = static_cast<int>(policies.size()), columns = static_cast<int>(budgets.size());
-    const std::vector<float> shown(values.begin(), values.end());
-    add_cells(scene, style, axes, shown, rows, columns, colours,
-              [](double value) { return format_number(value); });
-    std::vector<bool> best;
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      for (std::size_t b = 0; b < budgets.size(); ++b) best.push_back(is_best(p, b));
-    }
-    outline_cells(scene, style, axes.plot, best, rows, columns);
-    add_colour_bar(scene, style, axes.plot, colours);
-    const double width = axes.plot.width / columns, height = axes.plot.height / rows;
-    for (int p = 0; p < rows; ++p) {
-      for (int b = 0; b < columns; ++b) {
-        Target target;  // a row and a column, not of this trace's layers or heads
-        target.run = p * columns + b;
-        scene.regions.push_back(
-            {{axes.plot.x + b * width, axes.plot.y + p * height, width, height}, target});
-      }
-    }
-    return scene;
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "budget", "entries", measure.choice, "least_at_budget"});
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      for (std::size_t b = 0; b < budgets.size(); ++b) {
-        csv.row({std::string_view(policies[p]), std::string_view(budgets[b]),
-                 static_cast<long>(entries[p * budgets.size() + b]), value(p, b),
-                 static_cast<long>(is_best(p, b))});
-      }
-    }
-  }
-
-  std::optional<Table> table() const override {
-    Table table;
-    table.rows_are = "Policy";
-    table.columns_are = "Budget";
-    table.columns = budgets;
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      Table::Row row;
-      row.name = policies[p];
-      for (std::size_t b = 0; b < budgets.size(); ++b) {
-        row.cells.push_back(std::isfinite(value(p, b)) ? format_number(value(p, b)) : "");
-        row.best.push_back(is_best(p, b));
-      }
-      table.rows.push_back(std::move(row));
-    }
-    return table;
-  }
-
-  std::string value_text(const Target& target) const override {
-    const auto cell = static_cast<std::size_t>(target.run);
-    if (target.run < 0 || cell >= values.size()) return {};
-    return fmt::format("{}, N = {}: {}", policies[cell / budgets.size()],
-                       format_count(entries[cell]), format_number(values[cell]));
-  }
-
-  std::string caption() const override {
-    std::string sizes;
-    for (std::size_t b = 0; b < budgets.size(); ++b)
-      sizes += fmt::format("{}{}", b == 0 ? "" : ", ", format_count(entries[b]));
-    return fmt::format(
-        "{} by policy and budget, {}, each with the entries in the cache when it comes (open "
-        "loop): {}. N = {} entries a head. Marked: the least at each budget, of one prompt.{}{}{}",
-        measure.title, queries, measure.formula, sizes,
-        with_chance
-            ? " Random rows are chance: random with what the policies protect, acting when they "
-              "do; a score that loses as much does not help."
-            : "",
-        foretold.empty() ? "" : " ", foretold);
-  }
+  std::optional<Table> table() const override { return numbers; }
 
  private:
-  static constexpr double kRow = 15.0;      // points
   static constexpr double kNarrow = 200.0;  // points: below, cells need the room of the names
 
-  /// Whether no other policy loses less at the budget, as far as the digits shown tell.
-  bool is_best(std::size_t policy, std::size_t budget) const {
-    if (!std::isfinite(value(policy, budget))) return false;
-    double least = value(policy, budget);
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      if (value(p, budget) < least) least = value(p, budget);
-    }
-    return format_number(value(policy, budget)) == format_number(least);
-  }
-
-  ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours{.map = request.style.amounts, .label = measure.beside};
-    ValueRange range;
-    range.add(values);
-    colours.high = range.empty() || !(range.high > 0.0) ? 1.0 : range.high;
-    choose_limits(colours, request.limits, Bounds{0.0, std::numeric_limits<double>::infinity()});
-    return colours;
-  }
-
-  PanelGrid grid(const DrawRequest& request) const {
-    const Style& style = request.style;
-    PanelGrid grid;
-    const auto all_end_with = [&](const auto& is_one) {
-      return std::all_of(budgets.begin(), budgets.end(),
-                         [&](const std::string& budget) { return is_one(budget.back()); });
-    };
-    Panel panel{.x = name_axis(budgets, "Budget")};  // of several kinds
-    if (all_end_with([](char c) { return c == '%'; }))
-      panel.x.label = "Budget (share of the prompt)";
-    if (all_end_with([](char c) { return '0' <= c && c <= '9'; }))
-      panel.x.label = "Budget N (entries)";
-    std::vector<std::string> names =
-        policies;  // the axis cuts long ones, each to a text of its own
-    if (request.width < kNarrow) {
-      for (std::string& name : names)
-        name = fit_words(style, name, style.small, 0.36 * request.width);
-    }
-    panel.y = name_axis(std::move(names));
-    panel.is_map = true;
-    grid.panels = {std::move(panel)};
-    grid.right =
-        colour_bar_width(style, scale(request), kRow * static_cast<double>(policies.size()));
+  PanelGrid grid(const DrawRequest& request) const override {
+    PanelGrid grid = CellMaps::grid(request);
+    if (request.width >= kNarrow) return grid;
+    for (std::string& name : grid.panels.front().y.names)
+      name = fit_words(request.style, name, request.style.small, 0.36 * request.width);
     return grid;
   }
 };
 
+std::string budgets_label(const std::vector<std::string>& budgets) {
+  const auto all_end_with = [&](const auto& is_one) {
+    return std::all_of(budgets.begin(), budgets.end(),
+                       [&](const std::string& budget) { return is_one(budget.back()); });
+  };
+  if (all_end_with([](char c) { return c == '%'; })) return "Budget (share of the prompt)";
+  if (all_end_with([](char c) { return '0' <= c && c <= '9'; })) return "Budget N (entries)";
+  return "Budget";  // of several kinds
+}
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   auto figure = std::make_unique<LossTable>();
-  figure->measure = table_measure(input.choice("measure"), *input.trace);
-  figure->queries = asked_text(*input.trace);
+  const TableMeasure& measure = table_measure(input.choice("measure"), *input.trace);
   const std::vector<Budget> budgets = chosen_budgets(input);
-  for (const Budget& budget : budgets) figure->budgets.push_back(budget.text());
+  Table& table = figure->numbers;
+  table.rows_are = "Policy";
+  table.columns_are = "Budget";
+  for (const Budget& budget : budgets) table.columns.push_back(budget.text());
   std::vector<WantedReplay> wanted;
   std::vector<PolicySpec> policies = chosen_policies(input);
   if (input.choice("random") == "shown") {
     for (PolicySpec& line : random_lines(policies)) policies.push_back(std::move(line));
   }
+  std::vector<std::string> names;
   for (const PolicySpec& policy : policies) {
-    figure->policies.push_back(policy.text());
-    for (const Budget& budget : budgets) {
-      figure->entries.push_back(budget_entries(budget, *input.trace, policy));
-      wanted.push_back({policy, budget});
-    }
+    names.push_back(policy.text());
+    for (const Budget& budget : budgets) wanted.push_back({policy, budget});
   }
-  const std::vector<std::string> chance = chance_names(figure->policies);
-  figure->with_chance = std::any_of(chance.begin(), chance.end(),
-                                    [](const std::string& name) { return !name.empty(); });
-  const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
-  figure->foretold = foretold_text(std::string(asked_name(asked)) + figure->measure.catalogue);
   const auto replays = replays_of(input, wanted, progress, kReplaySteps);
+  std::vector<double> values;
   for (const AskedReplay& answer : asked_of(input, replays, progress))
-    figure->values.push_back(figure->measure.value(answer));
-  if (std::none_of(figure->values.begin(), figure->values.end(),
+    values.push_back(measure.value(answer));
+  if (std::none_of(values.begin(), values.end(),
                    [](double value) { return std::isfinite(value); })) {
     throw WorkError(
         "figure loss-table: no query of this trace comes later, so nothing tells what is lost");
   }
+  CellMaps::Map& map = figure->maps.emplace_back();
+  map.values.assign(values.begin(), values.end());
+  figure->add_row({"policy", "budget", "entries", measure.choice, "least_at_budget"});
+  for (std::size_t cell = 0; cell < values.size(); ++cell) {
+    const std::size_t p = cell / budgets.size(), b = cell % budgets.size();
+    const double value = values[cell];
+    double least = value;
+    for (std::size_t i = b; i < values.size(); i += budgets.size()) {
+      if (values[i] < least) least = values[i];
+    }
+    // No other policy loses less at the budget, as far as the digits shown tell.
+    const bool best = std::isfinite(value) && format_number(value) == format_number(least);
+    const int entries = budget_entries(budgets[b], *input.trace, policies[p]);
+    map.outlined.push_back(best);
+    map.runs.push_back(static_cast<int>(cell));  // a row and a column, not of layers or heads
+    if (b == 0) table.rows.push_back({names[p], {}});
+    table.rows.back().cells.push_back(std::isfinite(value) ? format_number(value) : "");
+    table.rows.back().best.push_back(best);
+    figure->add_row({names[p], table.columns[b], entries, value, best});
+    figure->say({.run = map.runs.back()}, fmt::format("{}, N = {}: {}", names[p],
+                                                      format_count(entries), format_number(value)));
+  }
+  std::string sizes;
+  for (const Budget& budget : budgets) {
+    sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ",
+                         format_count(budget_entries(budget, *input.trace, policies.front())));
+  }
+  const std::vector<std::string> chance = chance_names(names);
+  const bool with_chance = std::any_of(chance.begin(), chance.end(),
+                                       [](const std::string& name) { return !name.empty(); });
+  const Asked asked = asked_first(input.trace->tokens(), input.trace->run());
+  const std::string foretold = foretold_text(std::string(asked_name(asked)) + measure.catalogue);
+  figure->caption_text = fmt::format(
+      "{} by policy and budget, {}, each with the entries in the cache when it comes (open loop): "
+      "{}. N = {} entries a head. Marked: the least at each budget, of one prompt.{}{}{}",
+      measure.title, asked_text(*input.trace), measure.formula, sizes,
+      with_chance ? " Random rows are chance: random with what the policies protect, acting when "
+                    "they do; a score that loses as much does not help."
+                  : "",
+      foretold.empty() ? "" : " ", foretold);
+  figure->rows = static_cast<int>(names.size());
+  figure->columns = static_cast<int>(budgets.size());
+  figure->x = name_axis(table.columns, budgets_label(table.columns));
+  figure->y = name_axis(std::move(names));  // the axis cuts long ones, each to a text of its own
+  figure->fit_colours(true);
+  figure->colours.label = measure.beside;
+  figure->bounds.least = 0.0;
+  figure->number = [](double value) { return format_number(value); };
+  figure->bar_height = LossTable::kRow * figure->rows;
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "loss-table", "Relative loss by policy and budget",
       "A table: how much the answer's queries lose (else the question's, else all later ones), for "
       "each policy at each budget, relative to the full cache. Also as LaTeX: -o table.tex",
-      Topic::comparisons};
+      Topic::comparisons, compute, 120.0, 2.0);
   info.limits = true;
   info.needs.comparison = true;
-  info.width_mm = 120.0;
-  info.aspect = 2.0;
-  ChoiceInfo measure{"measure",
-                     "Measure",
-                     "What a cell holds: the change of the model's attention output, that of the "
-                     "worst layer, or the attention lost",
-                     {}};
+  ChoiceInfo measure =
+      word_choice("measure", "Measure",
+                  "What a cell holds: the change of the model's attention output, that of the "
+                  "worst layer, or the attention lost",
+                  {});
   for (const TableMeasure& one : kTableMeasures) measure.values.emplace_back(one.choice);
   info.choices = {measure,
                   policies_choice(published_list({"A", "B", "h2o", "tova", "snapkv", "keydiff"})),
                   budgets_choice("5%,10%,20%,40%"), random_choice("row")};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

@@ -1,17 +1,8 @@
 // Which tokens become one entry at a step, with what weights, and how like they were.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::merge_sets_figure {
 
@@ -23,8 +14,6 @@ constexpr int most_distance = 48;
 class MergeSets final : public PanelFigure {
  public:
   Selection selection;
-  std::string policy;
-  int budget = 0;
   std::vector<Merge> merges;            // of the step, by token
   std::vector<MergeMeasures> measures;  // [merges]
   std::vector<Refit> refits;            // of the step, ascending
@@ -52,16 +41,14 @@ class MergeSets final : public PanelFigure {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     for (std::size_t m = 0; m < merges.size(); ++m) {
       for (std::size_t i = 0; i < merges[m].from.size(); ++i) {
-        csv.row({static_cast<long>(merges[m].into), static_cast<long>(merges[m].from[i]),
-                 static_cast<double>(merges[m].weights[i]), measures[m].least_cosine,
+        csv.row({merges[m].into, merges[m].from[i], merges[m].weights[i], measures[m].least_cosine,
                  measures[m].effective_members, measures[m].least_member_cosine,
                  measures[m].mean_member_cosine, none, none});
       }
     }
     for (const Refit& refit : refits) {
-      csv.row({static_cast<long>(refit.token), static_cast<long>(refit.token), 1.0, none, none,
-               none, none, static_cast<double>(refit.log_bias),
-               static_cast<double>(refit.value_change)});
+      csv.row({refit.token, refit.token, 1.0, none, none, none, none, refit.log_bias,
+               refit.value_change});
     }
   }
 
@@ -84,38 +71,18 @@ class MergeSets final : public PanelFigure {
     return {};
   }
 
-  std::string caption() const override {
-    if (!refits.empty()) {
-      return fmt::format(
-          "Synthetic entries of step {}, layer {}, head {}, {}, N = {}: {} entries stay with their "
-          "keys and get a log-bias and a value of their own. a, the synthetic entries, and below "
-          "them what is evicted; b, cosine of every key to the keys before it; c, the log-biases, "
-          "larger marks where the value changed more.",
-          selection.step, selection.layer, selection.head, policy, format_count(budget),
-          format_count(static_cast<long>(refits.size())));
-    }
-    long members = 0;
-    for (const Merge& merge : merges) members += static_cast<long>(merge.from.size());
-    return fmt::format(
-        "Merging sets of step {}, layer {}, head {}, {}, N = {}: {} sets of {} entries. a, arcs "
-        "from members to their pivot, wider with a larger weight; b, cosine of every key to the "
-        "keys before it; c, cosine of a merged key to its members: mean and minimum.",
-        selection.step, selection.layer, selection.head, policy, format_count(budget),
-        format_count(static_cast<long>(merges.size())), format_count(members));
-  }
-
  private:
   Legend legend(const Style& style) const override {
     const Palette& c = style.colours;
     if (!refits.empty()) {
       return std::vector<LegendEntry>{
-          {"synthetic", MarkerShape::diamond, c.pivot, std::nullopt},
-          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+          {"synthetic", MarkerShape::diamond, c.pivot},
+          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7}}};
     }
     return std::vector<LegendEntry>{
-        {"pivot", MarkerShape::diamond, c.pivot, std::nullopt},
-        {"merged", MarkerShape::circle, c.merged, std::nullopt},
-        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}}};
+        {"pivot", MarkerShape::diamond, c.pivot},
+        {"merged", MarkerShape::circle, c.merged},
+        {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7}}};
   }
 
   static ColourScale scale(const DrawRequest& request) {
@@ -168,10 +135,9 @@ class MergeSets final : public PanelFigure {
 
   void add_arcs(Scene& scene, const Style& style, const Axes& axes) const {
     const Palette& c = style.colours;
-    Markers members{MarkerShape::circle, 2.0, c.merged, std::nullopt, {}};
-    Markers pivots{MarkerShape::diamond, 4.0, c.pivot, Stroke{c.paper, 0.3, {}, Cap::butt}, {}};
-    Markers evicted{
-        MarkerShape::circle, 1.8, std::nullopt, Stroke{c.evicted, 0.45, {}, Cap::butt}, {}};
+    Markers members{MarkerShape::circle, 2.0, c.merged};
+    Markers pivots{MarkerShape::diamond, 4.0, c.pivot, Stroke{c.paper, 0.3}, {}};
+    Markers evicted{MarkerShape::circle, 1.8, std::nullopt, Stroke{c.evicted, 0.45}, {}};
     PickPoints pick;
     const auto at = [&](int token) { return axes.to_page(token + 0.5, 0.0); };
     for (const Merge& merge : merges) {
@@ -185,8 +151,7 @@ class MergeSets final : public PanelFigure {
         Path arc;
         arc.move(from).curve({from.x, top}, {to.x, top}, to);
         const double share = most > 0.0F ? static_cast<double>(merge.weights[i] / most) : 0.0;
-        arc.stroke = Stroke{c.merged, 0.3 + 0.9 * share, {}, Cap::round};
-        scene.add(std::move(arc));
+        add_stroked(scene, std::move(arc), {c.merged, 0.3 + 0.9 * share, {}, Cap::round});
         members.points.push_back(from);
         pick.points.push_back(from);
         pick.tokens.push_back(merge.from[i]);
@@ -224,12 +189,8 @@ class MergeSets final : public PanelFigure {
               static_cast<int>(likeness.cols()), static_cast<int>(likeness.rows()), colours);
     const Point from = axes.to_page(selection.first_token, axes.y.first);
     const Point to = axes.to_page(selection.last_token + 1.0, axes.y.last);
-    std::string key = image_key(*pixels);
     scene.add(PushClip{axes.plot});
-    scene.add(Image{std::move(pixels),
-                    {from.x, from.y, to.x - from.x, to.y - from.y},
-                    std::move(key),
-                    Interpolation::nearest});
+    add_image(scene, std::move(pixels), {from.x, from.y, to.x - from.x, to.y - from.y});
     scene.add(PopClip{});
     add_colour_bar(scene, style, axes.plot, colours);
   }
@@ -241,7 +202,7 @@ class MergeSets final : public PanelFigure {
     Path zero, stems;
     const double y0 = axes.to_page(0.0, 0.0).y;
     zero.move({axes.plot.x, y0}).line({axes.plot.right(), y0});
-    zero.stroke = Stroke{c.grid, 0.5, {}, Cap::butt};
+    zero.stroke = Stroke{c.grid, 0.5};
     // Sizes are three: a change of less than a tenth of the value, of less than its length, or
     // more.
     constexpr double kSizes[] = {1.8, 2.8, 4.0};
@@ -256,10 +217,7 @@ class MergeSets final : public PanelFigure {
       pick.tokens.push_back(refit.token);
     }
     scene.add(std::move(zero));
-    if (!stems.verbs.empty()) {
-      stems.stroke = Stroke{c.merged, 0.45, {}, Cap::butt};
-      scene.add(std::move(stems));
-    }
+    add_stroked(scene, std::move(stems), {c.merged, 0.45});
     for (std::size_t i = 0; i < marks.size(); ++i) {
       marks[i].shape = MarkerShape::diamond;
       marks[i].size = kSizes[i];
@@ -271,7 +229,7 @@ class MergeSets final : public PanelFigure {
 
   void add_measures(Scene& scene, const Style& style, const Axes& axes) const {
     Path spans;
-    Markers means{MarkerShape::circle, 3.0, style.colours.pivot, std::nullopt, {}};
+    Markers means{MarkerShape::circle, 3.0, style.colours.pivot};
     for (std::size_t m = 0; m < merges.size(); ++m) {
       if (!std::isfinite(measures[m].mean_member_cosine)) continue;
       const double x = merges[m].into + 0.5;
@@ -281,10 +239,7 @@ class MergeSets final : public PanelFigure {
       const Point least = axes.to_page(x, measures[m].least_member_cosine);
       if (least.y > mean.y) spans.move(mean).line(least);
     }
-    if (!spans.verbs.empty()) {
-      spans.stroke = Stroke{style.colours.merged, 0.7, {}, Cap::butt};
-      scene.add(std::move(spans));
-    }
+    add_stroked(scene, std::move(spans), {style.colours.merged, 0.7});
     if (!means.points.empty()) scene.add(std::move(means));
   }
 };
@@ -329,8 +284,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const StepRecord& record = head.steps.at(static_cast<std::size_t>(s.step));
   auto figure = std::make_unique<MergeSets>();
   figure->selection = s;
-  figure->policy = replay->policy;
-  figure->budget = replay->budget;
   figure->merges = record.merges;
   figure->measures = record.merge_measures;
   figure->refits = record.refits;
@@ -346,27 +299,44 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   progress.check();
   figure->likeness =
       likeness_of(input.trace->key(s.layer, s.head), s.first_token, s.last_token, progress);
+  const std::string where =
+      fmt::format("of step {}, layer {}, head {}, {}, N = {}", s.step, s.layer, s.head,
+                  replay->policy, format_count(replay->budget));
+  long members = 0;
+  for (const Merge& merge : record.merges) members += std::ssize(merge.from);
+  figure->caption_text =
+      record.refits.empty()
+          ? fmt::format(
+                "Merging sets {}: {} sets of {} entries. a, arcs from members to their pivot, "
+                "wider "
+                "with a larger weight; b, cosine of every key to the keys before it; c, cosine of "
+                "a "
+                "merged key to its members: mean and minimum.",
+                where, format_count(std::ssize(record.merges)), format_count(members))
+          : fmt::format(
+                "Synthetic entries {}: {} entries stay with their keys and get a log-bias and a "
+                "value of their own. a, the synthetic entries, and below them what is evicted; b, "
+                "cosine of every key to the keys before it; c, the log-biases, larger marks where "
+                "the value changed more.",
+                where, format_count(std::ssize(record.refits)));
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "merge-sets", "Merging sets",
       "KVMerger, algorithm 1: neighbours whose keys have a cosine above the threshold become one "
       "entry at their pivot, with Gaussian weights; the policy sets the threshold. Below: how "
       "similar keys are to the keys before them, and how similar a merged key (an average of "
       "rotated keys) is to its members. Under attentionmatching: the entries that were refitted, "
       "with their log-biases",
-      Topic::merging};
+      Topic::merging, compute, kTwoColumns, 2.0);
   info.zoom = Zoom::x;
   info.limits = true;
   info.needs = {.head = true, .step = true, .tokens = true, .comparison = true};
-  info.width_mm = 178.0;
   info.choices = {policies_choice("h2o+kvmerger")};
-  info.aspect = 2.0;
-  info.compute = compute;
   return info;
 }
 

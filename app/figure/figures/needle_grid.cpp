@@ -1,142 +1,14 @@
 // Needles found in the model with each policy in its cache: prompt length × depth.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/unknown.h"
+#include "app/figure/figures/cell_maps.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::needle_grid_figure {
 
 namespace {
-
-/// One policy's map. NaN where nothing was run.
-struct PolicyMap {
-  std::string policy;
-  std::vector<float> found;  // [depths,lengths] percent
-  std::vector<long> runs;    // [depths,lengths]
-  std::vector<int> first;    // [depths,lengths] index of the first run; −1: none
-
-  long hits(std::size_t cell) const {
-    return std::lround(found[cell] * static_cast<float>(runs[cell]) / 100.0F);
-  }
-  /// Wilson's 95 % interval, in percent.
-  MeanInterval interval(std::size_t cell) const {
-    if (runs[cell] == 0) return {kUnknown, kUnknown, kUnknown};
-    const MeanInterval share = wilson_share(hits(cell), runs[cell]);
-    return {100.0 * share.mean, 100.0 * share.low, 100.0 * share.high};
-  }
-};
-
-class NeedleGrid final : public PanelFigure {
- public:
-  std::string model;
-  std::string budget;  // as written
-  std::vector<double> lengths, depths;
-  std::vector<PolicyMap> policies;
-
-  void draw_panels(Scene& scene, const DrawRequest& request,
-                   const std::vector<Axes>& axes) const override {
-    const ColourScale colours = scale(request);
-    Rect all = axes.front().plot;  // one bar for all panels
-    for (std::size_t p = 0; p < axes.size(); ++p) {
-      add_cells(scene, request.style, axes[p], policies[p].found, static_cast<int>(depths.size()),
-                static_cast<int>(lengths.size()), colours,
-                [](double value) { return fmt::format("{:.0f}", value); });
-      all.width = std::max(all.width, axes[p].plot.right() - all.x);
-      for (std::size_t cell = 0; cell < policies[p].first.size(); ++cell) {
-        Target target{.run = policies[p].first[cell]};
-        if (target.run < 0) continue;
-        const auto row = static_cast<double>(cell / lengths.size());
-        const auto column = static_cast<double>(cell % lengths.size());
-        const Point low = axes[p].to_page(column, row);
-        const Point high = axes[p].to_page(column + 1.0, row + 1.0);
-        scene.regions.push_back({{low.x, low.y, high.x - low.x, high.y - low.y}, target});
-      }
-    }
-    add_colour_bar(scene, request.style, all, colours);
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "budget", "length_tokens", "depth_percent", "runs", "found_percent",
-             "low_95", "high_95"});
-    for (const PolicyMap& map : policies) {
-      const std::string_view of = map.policy == "full" ? "full" : std::string_view(budget);
-      for (std::size_t d = 0; d < depths.size(); ++d) {
-        for (std::size_t l = 0; l < lengths.size(); ++l) {
-          const std::size_t at = d * lengths.size() + l;
-          const MeanInterval share = map.interval(at);
-          csv.row({std::string_view(map.policy), of, lengths[l], depths[d], map.runs[at],
-                   static_cast<double>(map.found[at]), share.low, share.high});
-        }
-      }
-    }
-  }
-
-  std::string value_text(const Target& target) const override {
-    for (const PolicyMap& map : policies) {
-      for (std::size_t cell = 0; cell < map.first.size(); ++cell) {
-        if (target.run < 0 || map.first[cell] != target.run) continue;
-        const MeanInterval share = map.interval(cell);
-        return fmt::format("{} of {} found (95 %: {:.0f} to {:.0f} %)", map.hits(cell),
-                           map.runs[cell], share.low, share.high);
-      }
-    }
-    return {};
-  }
-
-  std::string caption() const override {
-    long fewest = std::numeric_limits<long>::max();
-    for (const PolicyMap& map : policies)
-      for (const long runs : map.runs) fewest = std::min(fewest, runs);
-    return fmt::format(
-        "Needles found in percent, by the prompt's length and the needle's depth (percent of the "
-        "text before it), {}with the policy in the model's own cache{}; at least {} prompt{} per "
-        "cell.{}",
-        model.empty() ? "" : model + " ", budget.empty() ? "" : ", budget " + budget, fewest,
-        fewest == 1 ? "" : "s",
-        fewest == 0 ? ""
-                    : fmt::format(" Where none of {} is found, up to {:.0f} % may be; where all "
-                                  "are, down to {:.0f} % (Wilson’s 95 % interval).",
-                                  fewest, 100.0 * wilson_share(0, fewest).high,
-                                  100.0 * wilson_share(fewest, fewest).low));
-  }
-
- private:
-  ColourScale scale(const DrawRequest& request) const {
-    ColourScale colours{.map = request.style.amounts, .high = 100.0, .label = "Found (%)"};
-    choose_limits(colours, request.limits, kPercent);
-    return colours;
-  }
-
-  PanelGrid grid(const DrawRequest& request) const override {
-    std::vector<std::string> columns, rows;
-    for (const double length : lengths) columns.push_back(format_count(std::lround(length)));
-    for (const double depth : depths) rows.push_back(fmt::format("{:g}", depth));
-    PanelGrid grid;
-    grid.aspect = std::clamp(1.4 * static_cast<double>(lengths.size()) /
-                                 static_cast<double>(std::max<std::size_t>(1, depths.size())),
-                             1.0, 2.5);
-    grid.least_width = 60.0;
-    grid.right = colour_bar_width(request.style, scale(request), 80.0);
-    for (const PolicyMap& map : policies) {
-      grid.panels.push_back(Panel{.title = map.policy == "full" ? "full cache" : map.policy,
-                                  .x = name_axis(columns, "Length (tokens)"),
-                                  .y = name_axis(rows, "Depth (%)"),
-                                  .is_map = true});
-    }
-    return grid;
-  }
-};
 
 std::vector<double> values_of(const Evaluation& evaluation, double EvaluationRun::*number) {
   std::vector<double> values;
@@ -146,40 +18,85 @@ std::vector<double> values_of(const Evaluation& evaluation, double EvaluationRun
   return values;
 }
 
+/// The runs of a policy with a needle at a place.
+struct Found {
+  long runs = 0;
+  double found = 0.0;
+  int first = -1;  // of the runs
+};
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
   const Evaluation& evaluation = *input.evaluation;
-  auto figure = std::make_unique<NeedleGrid>();
-  figure->model = evaluation.model;
-  figure->budget = evaluated_budget(input);
-  figure->lengths = values_of(evaluation, &EvaluationRun::length);
-  figure->depths = values_of(evaluation, &EvaluationRun::depth);
+  auto figure = std::make_unique<CellMaps>();
+  const std::string budget = evaluated_budget(input);
+  const std::vector<double> lengths = values_of(evaluation, &EvaluationRun::length);
+  const std::vector<double> depths = values_of(evaluation, &EvaluationRun::depth);
+  const auto cell = [&](const std::string& policy, double depth, double length) {
+    Found cell;
+    for (std::size_t i = 0; i < evaluation.runs.size(); ++i) {
+      const EvaluationRun& run = evaluation.runs[i];
+      if (run.policy != policy || run.depth != depth || run.length != length) continue;
+      if (run.budget != "full" && run.budget != budget) continue;
+      if (cell.first < 0) cell.first = static_cast<int>(i);
+      cell.found += run.correct;
+      ++cell.runs;
+    }
+    return cell;
+  };
+  long fewest = std::numeric_limits<long>::max();
+  figure->add_row({"policy", "budget", "length_tokens", "depth_percent", "runs", "found_percent",
+                   "low_95", "high_95"});
   for (const std::string& policy : evaluation.policies()) {
-    PolicyMap map{policy, {}, {}, {}};
-    long all = 0;
-    for (const double depth : figure->depths) {
-      for (const double length : figure->lengths) {
-        double found = 0.0;
-        long count = 0;
-        int first = -1;
-        for (std::size_t i = 0; i < evaluation.runs.size(); ++i) {
-          const EvaluationRun& run = evaluation.runs[i];
-          if (run.policy != policy || run.depth != depth || run.length != length) continue;
-          if (run.budget != "full" && run.budget != figure->budget) continue;
-          if (first < 0) first = static_cast<int>(i);
-          found += run.correct;
-          ++count;
-        }
-        all += count;
-        map.runs.push_back(count);
-        map.first.push_back(first);
-        map.found.push_back(count > 0
-                                ? static_cast<float>(100.0 * found / static_cast<double>(count))
-                                : std::numeric_limits<float>::quiet_NaN());
+    const bool any =
+        std::any_of(evaluation.runs.begin(), evaluation.runs.end(), [&](const EvaluationRun& run) {
+          return run.policy == policy && (run.budget == "full" || run.budget == budget);
+        });
+    if (!any) continue;
+    const bool is_full = policy == "full";
+    CellMaps::Map& map = figure->maps.emplace_back();
+    map.title = is_full ? "full cache" : policy;
+    for (const double depth : depths) {
+      for (const double length : lengths) {
+        const Found one = cell(policy, depth, length);
+        MeanInterval share{kUnknown, kUnknown, kUnknown};  // Wilson's
+        if (one.runs > 0) share = wilson_share(std::lround(one.found), one.runs);
+        fewest = std::min(fewest, one.runs);
+        map.values.push_back(static_cast<float>(
+            one.runs > 0 ? 100.0 * one.found / static_cast<double>(one.runs) : kUnknown));
+        map.runs.push_back(one.first);
+        figure->add_row({policy, is_full ? "full" : std::string_view(budget), length, depth,
+                         one.runs, map.values.back(), 100.0 * share.low, 100.0 * share.high});
+        if (one.runs > 0)
+          figure->say({.run = one.first},
+                      fmt::format("{} of {} found (95 %: {:.0f} to {:.0f} %)", one.found, one.runs,
+                                  100.0 * share.low, 100.0 * share.high));
       }
     }
-    if (all > 0) figure->policies.push_back(std::move(map));
   }
+  std::vector<std::string> columns, rows;
+  for (const double length : lengths) columns.push_back(format_count(std::lround(length)));
+  for (const double depth : depths) rows.push_back(fmt::format("{:g}", depth));
+  figure->rows = static_cast<int>(rows.size());
+  figure->columns = static_cast<int>(columns.size());
+  figure->shape.aspect = std::clamp(1.4 * figure->columns / std::max(1, figure->rows), 1.0, 2.5);
+  figure->shape.least_width = 60.0;
+  figure->x = name_axis(std::move(columns), "Length (tokens)");
+  figure->y = name_axis(std::move(rows), "Depth (%)");
+  figure->colours = {.high = 100.0, .label = "Found (%)"};
+  figure->bounds = kPercent;
+  figure->number = [](double value) { return fmt::format("{:.0f}", value); };
+  figure->caption_text = fmt::format(
+      "Needles found in percent, by the prompt's length and the needle's depth (percent of the "
+      "text "
+      "before it), {}with the policy in the model's own cache{}; at least {} prompt{} per cell.{}",
+      evaluation.model.empty() ? "" : evaluation.model + " ",
+      budget.empty() ? "" : ", budget " + budget, fewest, fewest == 1 ? "" : "s",
+      fewest == 0 ? ""
+                  : fmt::format(" Where none of {} is found, up to {:.0f} % may be; where all are, "
+                                "down to {:.0f} % (Wilson’s 95 % interval).",
+                                fewest, 100.0 * wilson_share(0, fewest).high,
+                                100.0 * wilson_share(fewest, fewest).low));
   return figure;
 }
 
@@ -190,10 +107,9 @@ FigureInfo entry() {
       "needle-grid", "Needles by length and depth",
       "Share of needles that the model finds with each policy in its cache, by the prompt's length "
       "and the needle's depth (KeyDiff figure 6; CriticalKV figures 1 and 2; CAOTE figure 2), at "
-      "the evaluated budget nearest to the chosen one");
-  info.topic = Topic::model_cache;
+      "the evaluated budget nearest to the chosen one",
+      compute, kTwoColumns);
   info.limits = true;
-  info.width_mm = 178.0;
   info.needs.evaluated_budget = true;
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (evaluation.task == Evaluation::Task::needle) return {};
@@ -202,7 +118,6 @@ FigureInfo entry() {
                ? "has no needle at several depths; show figure rescue"
                : "has no needles; show figure perplexity-budget, or run --task needle";
   };
-  info.compute = compute;
   return info;
 }
 

@@ -42,12 +42,11 @@ std::vector<std::string> measures_with_values(const StudyTable& study, bool by_h
 
 ChoiceInfo name_choice(std::string name, std::string title, std::string tooltip,
                        std::string by_default) {
-  ChoiceInfo choice{.name = std::move(name),
-                    .title = std::move(title),
-                    .tooltip = std::move(tooltip),
-                    .values = {std::move(by_default)},
-                    .kind = ChoiceKind::name};
-  return choice;
+  return {std::move(name),
+          std::move(title),
+          std::move(tooltip),
+          {std::move(by_default)},
+          ChoiceKind::name};
 }
 
 /// The place of a chosen name among those of the file.
@@ -77,12 +76,11 @@ bool is_head_measure(const ChoiceInfo& choice) {
 
 }  // namespace
 
-FigureInfo study_figure(std::string name, std::string title, std::string tooltip) {
-  FigureInfo info;
-  info.name = std::move(name);
-  info.title = std::move(title);
-  info.tooltip = std::move(tooltip) + ". From the results file of kvloupe study";
-  info.topic = Topic::comparisons;
+FigureInfo study_figure(std::string name, std::string title, std::string tooltip, Compute compute,
+                        double width_mm, double aspect) {
+  FigureInfo info = figure_info(std::move(name), std::move(title),
+                                std::move(tooltip) + ". From the results file of kvloupe study",
+                                Topic::comparisons, compute, width_mm, aspect);
   info.needs = {.fewest_traces = 0, .most_traces = 0, .evaluation = true};
   info.unfit = why_no_study;
   return info;
@@ -251,7 +249,8 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
   return names;
 }
 
-Lanes::Lanes(const std::vector<double>& places, std::size_t policies, std::size_t prompts)
+BudgetCurves::BudgetCurves(const std::vector<double>& places, std::size_t policies,
+                           std::size_t prompts)
     : policies_(policies), prompts_(std::min<std::size_t>(prompts, kFewestForBootstrap - 1)) {
   for (std::size_t i = 1; i < places.size(); ++i) {
     if (places[i] > places[i - 1] && places[i - 1] > 0.0)
@@ -259,10 +258,55 @@ Lanes::Lanes(const std::vector<double>& places, std::size_t policies, std::size_
   }
 }
 
-double Lanes::at(double place, std::size_t policy, std::size_t prompt) const {
-  const auto lane = static_cast<double>(policy * prompts_ + prompt);
+void BudgetCurves::add_policy(const std::string& name, int look) {
+  means_.push_back({.name = name, .look = look, .marked = true});
+  dots_.push_back({.look = look, .thin = true, .marks_only = true, .id = name});
+  LinePanels::Band& band = bands_.emplace_back();
+  band.look = look;
+  band.low_id = name + ", low_95";
+  band.high_id = name + ", high_95";
+}
+
+void BudgetCurves::add(double place, const MeanInterval& mean, const std::vector<double>& numbers) {
+  means_.back().points.push_back({place, mean.mean});
+  x_.add(place);
+  y.add(mean.mean);
+  if (numbers.size() >= kFewestForBootstrap) {
+    bands_.back().x.push_back(place);
+    bands_.back().low.push_back(mean.low);
+    bands_.back().high.push_back(mean.high);
+    y.add(mean.low);
+    y.add(mean.high);
+    return;
+  }
   const auto lanes = static_cast<double>(policies_ * prompts_);
-  return place * std::exp(width_ * ((lane + 0.5) / lanes - 0.5));
+  auto lane = static_cast<double>(static_cast<std::size_t>(means_.back().look) * prompts_);
+  for (const double number : numbers) {
+    const double at = place * std::exp(width_ * ((lane + 0.5) / lanes - 0.5));
+    dots_.back().points.push_back({at, number});
+    x_.add(at);
+    y.add(number);
+    lane += 1.0;
+  }
+}
+
+bool BudgetCurves::has_dots() const {
+  return std::any_of(dots_.begin(), dots_.end(),
+                     [](const LinePanels::Line& line) { return !line.points.empty(); });
+}
+
+LinePanels::Panel BudgetCurves::panel(bool percent) const {
+  LinePanels::Panel panel;
+  for (std::size_t p = 0; p < means_.size(); ++p) {
+    for (const LinePanels::Line* line : {&means_[p], &dots_[p]}) {
+      if (!line->points.empty()) panel.lines.push_back(*line);
+    }
+    if (!bands_[p].x.empty()) panel.bands.push_back(bands_[p]);
+  }
+  panel.x = x_axis(percent ? "Budget (% of the prompt)" : "Budget N (entries)", x_.padded_log(),
+                   AxisScale::log);
+  panel.y_grid = true;
+  return panel;
 }
 
 std::optional<double> percent_of(const std::string& budget) {
@@ -375,12 +419,10 @@ std::string closing_text(const FigureInput& input, const std::string& by_default
 }
 
 FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
-                             const char* verb) {
-  FigureInfo info;
-  info.name = std::move(name);
-  info.title = std::move(title);
+                             Compute compute, double width_mm, double aspect, const char* verb) {
+  FigureInfo info = study_figure(std::move(name), std::move(title), "", compute, width_mm, aspect);
   info.tooltip = std::move(tooltip) + ". From the results of kvloupe-capture " + verb;
-  info.needs = {.fewest_traces = 0, .most_traces = 0, .evaluation = true};
+  info.topic = Topic::model_cache;
   info.unfit = why_no_evaluation;
   return info;
 }

@@ -10,14 +10,17 @@
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "app/figure/figure.h"
+#include "app/figure/figures/line_panels.h"
 #include "app/plot/value_axis.h"
 
 namespace kvloupe::figure {
 
 /// A catalogue line with the needs of such a figure.
-FigureInfo study_figure(std::string name, std::string title, std::string tooltip);
+FigureInfo study_figure(std::string name, std::string title, std::string tooltip, Compute compute,
+                        double width_mm = kColumn, double aspect = 1.0);
 
 /// Typed choices under their usual names. "first" is the file's first.
 ChoiceInfo study_measure_choice();
@@ -71,18 +74,28 @@ std::vector<std::string> names_in_study(const FigureInfo& info, const Choices& c
                                         const std::shared_ptr<const Evaluation>& evaluation,
                                         const ChoiceInfo& choice);
 
-/// Where the dots of prompts stand, fewer than kFewestForBootstrap: side by side around their
-/// budget's place on a logarithmic axis, first those of the first policy, over half of the way to
-/// the next budget.
-class Lanes {
+/// Policies over budgets on a logarithmic axis: the mean of each with its interval or, of fewer
+/// prompts than kFewestForBootstrap, with the prompts themselves. These stand side by side around
+/// their budget's place, first those of the first policy, over half of the way to the next budget.
+class BudgetCurves {
  public:
-  /// `places` of the budgets, ascending; of each policy at most so many prompts.
-  Lanes(const std::vector<double>& places, std::size_t policies, std::size_t prompts);
-  double at(double place, std::size_t policy, std::size_t prompt) const;
+  /// `places` of the budgets, ascending; of so many policies at most so many prompts.
+  BudgetCurves(const std::vector<double>& places, std::size_t policies, std::size_t prompts);
+  void add_policy(const std::string& name, int look);
+  /// A budget of the last policy, and what is known on each prompt.
+  void add(double place, const MeanInterval& mean, const std::vector<double>& numbers);
+  bool has_dots() const;
+  /// The policies with any budget; without an axis of y.
+  LinePanels::Panel panel(bool percent) const;
+
+  ValueRange y;
 
  private:
   double width_ = 0.3;  // of the logarithm
   std::size_t policies_, prompts_;
+  ValueRange x_;
+  std::vector<LinePanels::Line> means_, dots_;
+  std::vector<LinePanels::Band> bands_;
 };
 
 /// The number in "25%"; nothing for another budget.
@@ -110,6 +123,7 @@ std::string closing_text(const FigureInput& input, const std::string& by_default
 
 /// A catalogue line with the needs of such a figure; `verb` of kvloupe-capture writes the results.
 FigureInfo evaluation_figure(std::string name, std::string title, std::string tooltip,
+                             Compute compute, double width_mm = kColumn, double aspect = 1.0,
                              const char* verb = "eval");
 
 /// Why a file is not of kvloupe-capture eval: the one line that sends a person to what shows it.

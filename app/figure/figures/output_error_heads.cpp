@@ -1,8 +1,6 @@
 // The output error of every head beside how its attention is spread: over few tokens or many, and
 // how much of it rests on the sink.
 
-#include <fmt/format.h>
-
 #include <map>
 #include <utility>
 
@@ -11,7 +9,6 @@
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/follow.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 
@@ -91,28 +88,24 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "output-error-heads", "Output error and spread of attention",
       "Each head: its output error Σ‖o − o′‖² / Σ‖o‖² under the policy, and its effective tokens "
       "exp(H(A)) or its sink strength (the mean of A[q,0]) with the full cache. Do heads that look "
       "at many tokens lose more? Effective tokens take some seconds: they need the attention of "
       "all queries",
-      Topic::values};
+      Topic::values, compute, kTwoColumns, 2.2);
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.2;
-  info.choices = {{"against",
-                   "Against",
-                   "Effective tokens, or the sink strength of token 0, with the full cache",
-                   {"effective-tokens", "sink-strength"}},
-                  {"queries",
-                   "Error of",
-                   "The output of the answer's queries (else the question's, else all later "
-                   "ones), or of the last query of every step",
-                   {"later", "steps"}},
-                  policies_choice(published_list({"A", "B", "snapkv"}))};
+  info.choices = {
+      word_choice("against", "Against",
+                  "Effective tokens, or the sink strength of token 0, with the full cache",
+                  {"effective-tokens", "sink-strength"}),
+      word_choice("queries", "Error of",
+                  "The output of the answer's queries (else the question's, else all later "
+                  "ones), or of the last query of every step",
+                  {"later", "steps"}),
+      policies_choice(published_list({"A", "B", "snapkv"}))};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

@@ -1,13 +1,9 @@
 // Relative output error of each layer under several policies.
 
-#include <fmt/format.h>
-
 #include "analysis/measure/output_error.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::output_error_layers_figure {
 
@@ -80,24 +76,22 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "output-error-layers", "Output error per layer",
       "How far the evictions move each layer's attention output for the queries that write the "
       "answer, or those of the question, or later ones; queries=steps: Σ‖o − o′‖² / Σ‖o‖² of each "
       "step's own last query (after CAOTE, figure 3, "
       "which does not define its normalisation: both are ours)",
-      Topic::values};
+      Topic::values, compute, kColumn, 1.5);
   info.needs.comparison = true;
-  info.aspect = 1.5;
   info.choices = {
       policies_choice(published_list({"h2o", "h2o+caote", "snapkv", "snapkv+caote", "keydiff"})),
-      {"queries",
-       "Queries",
-       "The queries whose output is compared: those of the answer, else of the question, else "
-       "later ones; or each step's own last query, by which many policies choose",
-       {"later", "steps"}},
+      word_choice(
+          "queries", "Queries",
+          "The queries whose output is compared: those of the answer, else of the question, else "
+          "later ones; or each step's own last query, by which many policies choose",
+          {"later", "steps"}),
       curve_scale_choice()};
-  info.compute = compute;
   return info;
 }
 

@@ -1,11 +1,6 @@
 // Layers × heads, each cell one measure of one head.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "analysis/measure/measure_catalog.h"
@@ -13,14 +8,11 @@
 #include "analysis/metric/sink.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/measure_replay.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/figure/figures/read_dots.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::overview_figure {
 
@@ -166,15 +158,13 @@ class Overview final : public Figure, public HeadValues {
       const Rect rect{left + p * (width + gap), top, width, height};
       const Panel& panel = panels[static_cast<std::size_t>(p)];
       const std::vector<float> values = shown_values(panel);
-      auto pixels = paint(values, heads, layers, colours);
-      std::string key = image_key(*pixels);
-      scene.add(Image{std::move(pixels), rect, std::move(key), Interpolation::nearest});
       const Axes axes{rect, plot.x, plot.y};
-      add_gaps(scene, style, axes);
-      add_absent_rows(scene, style, rect, present);
+      add_cells(scene, style, axes, values, layers, heads, colours, {}, present);
       add_outlines(scene, style, axes, panel);
       if (reads.empty()) {
-        add_values(scene, style, axes, values, colours);
+        add_cell_numbers(
+            scene, style, rect, values, layers, heads, colours,
+            [&](double value) { return number_in_cell(value); }, present);
       } else {
         add_dots(scene, style, axes, values, colours);
       }
@@ -452,9 +442,7 @@ class Overview final : public Figure, public HeadValues {
             static_cast<float>(is_log ? colours.low * std::pow(colours.high / colours.low, share)
                                       : colours.low + (colours.high - colours.low) * share);
       }
-      auto pixels = paint(ramp, static_cast<int>(ramp.size()), 1, colours);
-      std::string key = image_key(*pixels);
-      scene.add(Image{std::move(pixels), bar, std::move(key), Interpolation::nearest});
+      add_image(scene, paint(ramp, static_cast<int>(ramp.size()), 1, colours), bar);
     }
     scene.add(low);
     scene.add(high);
@@ -477,51 +465,9 @@ class Overview final : public Figure, public HeadValues {
     }
   }
 
-  /// Hairlines of paper between the cells, where these are large enough to bear them.
-  void add_gaps(Scene& scene, const Style& style, const Axes& axes) const {
-    const double cell_width = axes.plot.width / heads;
-    const double cell_height = axes.plot.height / layers;
-    if (std::min(cell_width, cell_height) < 4.0) return;
-    Path gaps;
-    for (int h = 1; h < heads; ++h) {
-      const double x = axes.plot.x + h * cell_width;
-      gaps.move({x, axes.plot.y}).line({x, axes.plot.bottom()});
-    }
-    for (int l = 1; l < layers; ++l) {
-      const double y = axes.plot.y + l * cell_height;
-      gaps.move({axes.plot.x, y}).line({axes.plot.right(), y});
-    }
-    if (gaps.verbs.empty()) return;
-    gaps.stroke = Stroke{style.colours.paper, 0.8, {}, Cap::butt};
-    scene.add(std::move(gaps));
-  }
-
-  /// The numbers themselves where they fit.
-  void add_values(Scene& scene, const Style& style, const Axes& axes,
-                  const std::vector<float>& values, const ColourScale& colours) const {
-    const double cell_width = axes.plot.width / heads;
-    const double cell_height = axes.plot.height / layers;
-    if (cell_height < style.small * 1.3) return;
-    const ColourLookup lookup(colours);
-    const bool is_relative = scale_in_force() == CellScale::relative;
-    std::vector<Text> texts;
-    std::vector<Colour> grounds;
-    for (int l = 0; l < layers; ++l) {
-      for (int h = 0; h < present[static_cast<std::size_t>(l)]; ++h) {
-        const auto value = static_cast<double>(values[cell(l, h)]);
-        const Point middle = axes.to_page(h + 0.5, l + 0.5);
-        const std::string label = is_relative     ? percent_text(value)
-                                  : measure.share ? fmt::format("{:.2f}", value)
-                                                  : format_number(value);
-        Text text = make_text(style, std::isnan(value) ? "–" : label,
-                              {middle.x, middle.y + style.fonts->cap_height() * style.small / 2},
-                              style.small, Font::regular, Align::centre);
-        if (text.width > cell_width - 3.0) return;  // all or none
-        grounds.push_back(lookup(value));
-        texts.push_back(std::move(text));
-      }
-    }
-    add_on_grounds(scene, style, std::move(texts), grounds);
+  std::string number_in_cell(double value) const {
+    if (scale_in_force() == CellScale::relative) return percent_text(value);
+    return measure.share ? fmt::format("{:.2f}", value) : format_number(value);
   }
 };
 
@@ -742,30 +688,28 @@ Needs needs_with(const Choices& choices) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "overview", "Overview",
       "One measure of every head, mean over its query heads: the effect of eviction on later "
       "queries, S, ℒ and its bound θ (CriticalKV), "
       "the volume of the kept keys (KeyDiff), and the others of docs/measures.md; what became of "
       "followed tokens; what A and B both keep; or what the heads do with the full cache: the mean "
       "attention on token 0, their roles, their effective tokens",
-      Topic::kept};
+      Topic::kept, compute, kColumn, 1.5);
   info.limits = true;
   info.needs_with = needs_with;
   info.needs = needs_with({});
-  info.aspect = 1.5;
-  ChoiceInfo measure{"measure", "Measure", "The measure that the colour of a head shows", {}};
+  ChoiceInfo measure =
+      word_choice("measure", "Measure", "The measure that the colour of a head shows", {});
   for (const OverviewMeasure& one : overview_measures()) measure.values.push_back(one.name);
-  const ChoiceInfo scale{
-      "scale",
-      "Scale",
+  const ChoiceInfo scale = word_choice(
+      "scale", "Scale",
       "Colours of the values, linear or logarithmic; relative: in percent from the mean over the "
       "heads of the same layer, where absolute values would only tell deep layers from others; "
       "auto: logarithmic where all values are above 0, are no shares, and the largest is at least "
       "100 times the smallest",
-      {"auto", "linear", "log", "relative"}};
+      {"auto", "linear", "log", "relative"});
   info.choices = {measure, tokens_choice(), scale};
-  info.compute = compute;
   return info;
 }
 

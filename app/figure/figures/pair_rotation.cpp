@@ -2,13 +2,7 @@
 
 #include "analysis/metric/rope.h"
 
-#include <fmt/format.h>
-
-#include "analysis/error.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::pair_rotation_figure {
 
@@ -27,13 +21,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const auto pairs =
         pair_rotations(view(keys), input.trace->layer_model(s.layer), distance, least);
     LinePanels::Panel panel{.title = fmt::format("m − n = {}", distance)};
-    LinePanels::Line predicted, before, after;
-    predicted.name = "cos((m − n)θ)";
-    predicted.look = -1;
-    before.name = "before RoPE";
-    after.name = "as cached";
-    after.look = 1;
-    before.marked = after.marked = true;
+    LinePanels::Line predicted{.name = "cos((m − n)θ)", .look = -1};
+    LinePanels::Line before{.name = "before RoPE", .marked = true};
+    LinePanels::Line after{.name = "as cached", .look = 1, .marked = true};
     for (std::size_t j = 0; j < pairs.size(); ++j) {
       const auto x = static_cast<double>(j);
       predicted.points.push_back({x, pairs[j].predicted});
@@ -71,19 +61,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "pair-rotation", "Similar keys before RoPE",
       "KVMerger, lemma 3.2: if two keys are collinear after RoPE, their pairs before RoPE have the "
       "cosine cos((m − n)θ_j), for the pairing that the model uses. The paper's interval holds "
       "only for |m − n| ≤ 3, so these distances are shown",
-      Topic::merging};
+      Topic::merging, compute, kTwoColumns);
   info.needs.head = true;
-  info.width_mm = 178.0;
   info.choices = {number_choice("least", "Smallest cosine",
                                 "Only neighbours whose whole keys have at least this cosine", "0.9",
                                 -1.0, 1.0)};
   info.unavailable = without_rotation;
-  info.compute = compute;
   return info;
 }
 

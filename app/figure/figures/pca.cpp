@@ -1,17 +1,10 @@
 // Keys of one head in their two principal components: the kept and the evicted ones.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <limits>
-#include <optional>
 
 #include "analysis/metric/pca.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
-#include "app/plot/frame.h"
 
 namespace kvloupe::figure::pca_figure {
 
@@ -30,12 +23,15 @@ struct Panel {
 
 class Pca final : public Figure {
  public:
-  Selection selection;
-  std::string rope;  // "after RoPE", "before RoPE"
-  Matrix points;     // [T,2]
+  Matrix points;  // [T,2]
   Eigen::Vector2d explained{0, 0};
-  int budget = 0;
   std::vector<Panel> panels;
+
+  bool any(TokenState state) const {
+    return std::any_of(panels.begin(), panels.end(), [&](const Panel& p) {
+      return std::find(p.states.begin(), p.states.end(), state) != p.states.end();
+    });
+  }
 
   Scene draw(const DrawRequest& request) const override {
     const Style& style = request.style;
@@ -84,9 +80,7 @@ class Pca final : public Figure {
       for (std::size_t t = 0; t < panel.states.size(); ++t) {
         if (is_out_of_play(panel.states[t])) continue;
         const auto row = static_cast<Eigen::Index>(t);
-        csv.row({std::string_view(panel.title), static_cast<long>(t),
-                 static_cast<double>(points(row, 0)), static_cast<double>(points(row, 1)),
-                 std::string_view(state_name(panel.states[t]))});
+        csv.row({panel.title, t, points(row, 0), points(row, 1), state_name(panel.states[t])});
       }
     }
   }
@@ -101,29 +95,9 @@ class Pca final : public Figure {
     return text;
   }
 
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
-        "{}",
-        selection.layer, selection.head, rope, selection.step, format_count(budget));
-    for (std::size_t p = 0; p < panels.size(); ++p) {
-      text += panels.size() > 1 ? fmt::format("{} {}, {}", p == 0 ? ":" : ";",
-                                              static_cast<char>('a' + p), panels[p].title)
-                                : ", " + panels[p].title;
-    }
-    if (any(TokenState::beyond_window)) text += "; keys that left the model's window are left out";
-    return text + ".";
-  }
-
  private:
   std::string name(int axis) const {
     return fmt::format("PC {} ({} %)", axis + 1, format_number(100.0 * explained[axis], 2));
-  }
-
-  bool any(TokenState state) const {
-    return std::any_of(panels.begin(), panels.end(), [&](const Panel& p) {
-      return std::find(p.states.begin(), p.states.end(), state) != p.states.end();
-    });
   }
 
   static long shown_keys(const Panel& panel) {
@@ -138,21 +112,18 @@ class Pca final : public Figure {
   std::vector<LegendEntry> legend(const Style& style) const {
     const Palette& c = style.colours;
     std::vector<LegendEntry> entries;
-    entries.push_back({"retained", MarkerShape::circle, c.retained, std::nullopt});
+    entries.push_back({"retained", MarkerShape::circle, c.retained});
     if (any(TokenState::protected_))
-      entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+      entries.push_back({"protected", MarkerShape::square, c.protected_});
     if (any(TokenState::synthetic))
-      entries.push_back({"synthetic", MarkerShape::triangle, c.pivot, std::nullopt});
-    if (any(TokenState::merged))
-      entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+      entries.push_back({"synthetic", MarkerShape::triangle, c.pivot});
+    if (any(TokenState::merged)) entries.push_back({"merged", MarkerShape::diamond, c.merged});
     if (any(TokenState::evicted) && are_many()) {
-      entries.push_back(
-          {"evicted", MarkerShape::circle, c.evicted.with_alpha(kPale), std::nullopt});
+      entries.push_back({"evicted", MarkerShape::circle, c.evicted.with_alpha(kPale)});
     } else if (any(TokenState::evicted)) {
-      entries.push_back(
-          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7, {}, Cap::butt}});
+      entries.push_back({"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7}});
     }
-    entries.push_back({"mean key", MarkerShape::star, c.ink, std::nullopt});
+    entries.push_back({"mean key", MarkerShape::star, c.ink});
     return entries;
   }
 
@@ -185,11 +156,11 @@ class Pca final : public Figure {
     const Palette& c = style.colours;
     const long shown = shown_keys(panel);
     const double size = shown <= 300 ? 4.0 : shown <= kMany ? 3.0 : shown <= 3000 ? 2.2 : 1.8;
-    const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45, {}, Cap::butt};
+    const Stroke thin{c.evicted, size > 2.5 ? 0.6 : 0.45};
     const bool many = are_many();
     // In a dense cloud the halos of the upper points would cover all of the lower ones.
     std::optional<Stroke> halo;
-    if (shown <= kMostHaloes) halo = Stroke{c.paper, size > 2.5 ? 0.35 : 0.15, {}, Cap::butt};
+    if (shown <= kMostHaloes) halo = Stroke{c.paper, size > 2.5 ? 0.35 : 0.15};
     Markers batches[] = {
         {MarkerShape::circle,
          many ? 0.8 * size : size,
@@ -221,8 +192,7 @@ class Pca final : public Figure {
     }
     const Point star = axes.to_page(panel.mean.x, panel.mean.y);
     if (axes.plot.contains(star)) {
-      scene.add(
-          Markers{MarkerShape::star, 8.0, c.ink, Stroke{c.paper, 0.7, {}, Cap::butt}, {star}});
+      scene.add(Markers{MarkerShape::star, 8.0, c.ink, Stroke{c.paper, 0.7}, {star}});
     }
     scene.point_sets.push_back(std::move(pick));
   }
@@ -231,9 +201,7 @@ class Pca final : public Figure {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
   auto figure = std::make_unique<Pca>();
-  figure->selection = s;
   const bool before = input.choice("rope") == "before";
-  figure->rope = before ? "before RoPE" : "after RoPE";
   Matrix keys = input.trace->key(s.layer, s.head);
   if (before) keys = undo_rope(view(keys), input.trace->layer_model(s.layer));
   progress.check();
@@ -252,29 +220,39 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       panel.mean.y +=
           static_cast<double>(figure->points(t, 1)) / static_cast<double>(present.size());
     }
-    figure->budget = replay->budget;
     figure->panels.push_back(std::move(panel));
   }
+  std::string& text = figure->caption_text = fmt::format(
+      "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = {}",
+      s.layer, s.head, before ? "before RoPE" : "after RoPE", s.step,
+      format_count((input.policy_b ? input.policy_b : input.policy_a)->budget));
+  for (const Panel& panel : figure->panels) {
+    text +=
+        figure->panels.size() > 1
+            ? fmt::format("{} {}, {}", &panel == &figure->panels.front() ? ":" : ";",
+                          static_cast<char>('a' + (&panel - figure->panels.data())), panel.title)
+            : ", " + panel.title;
+  }
+  if (figure->any(TokenState::beyond_window))
+    text += "; keys that left the model's window are left out";
+  text += ".";
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "pca", "Keys in two components",
       "All keys of a head in two principal components, retained and evicted (KeyDiff, figures 4 "
       "and 7–9). The basis is fitted once to all keys; the star is the mean of the keys in the "
       "cache at the step",
-      Topic::keys};
+      Topic::keys, compute, kColumn, 1.25);
   info.zoom = Zoom::both;
   info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
-  info.aspect = 1.25;
-  info.choices = {{"rope",
-                   "RoPE",
-                   "Keys after the rotary embedding, as the cache holds them, or before it",
-                   {"after", "before"}}};
-  info.compute = compute;
+  info.choices = {word_choice(
+      "rope", "RoPE", "Keys after the rotary embedding, as the cache holds them, or before it",
+      {"after", "before"})};
   return info;
 }
 

@@ -1,16 +1,10 @@
 // Keys of one head in two components, a panel per policy, and the entries that all of them keep, in
 // one panel.
 
-#include <fmt/format.h>
-
 #include "analysis/metric/pca.h"
 #include "analysis/policy/published.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/series.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::pca_panel_figure {
 
@@ -21,14 +15,11 @@ constexpr double kLongestName = 160.0;  // points: of a policy in the legend
 
 class PcaPanel final : public PanelFigure {
  public:
-  Selection selection;
-  std::string rope;
   Matrix points;  // [T,2]
   Eigen::Vector2d explained{0, 0};
   Point mean;     // of the keys seen by the step, those beyond the model's window left out
   int first = 0;  // the first of them
   int seen = 0;   // their end
-  int budget = 0;
   std::vector<std::string> policies;
   std::vector<std::vector<TokenState>> states;  // [policies] of [T]
 
@@ -43,9 +34,7 @@ class PcaPanel final : public PanelFigure {
     csv.row({"policy", "token", "pc1", "pc2", "retained"});
     for (std::size_t p = 0; p < policies.size(); ++p) {
       for (int t = first; t < seen; ++t) {
-        csv.row({std::string_view(policies[p]), static_cast<long>(t),
-                 static_cast<double>(points(t, 0)), static_cast<double>(points(t, 1)),
-                 static_cast<long>(retained(p, t))});
+        csv.row({policies[p], t, points(t, 0), points(t, 1), retained(p, t)});
       }
     }
   }
@@ -57,20 +46,6 @@ class PcaPanel final : public PanelFigure {
       if (retained(p, target.token)) kept += (kept.empty() ? "kept by " : ", ") + policies[p];
     }
     return kept.empty() ? "not kept" : kept;
-  }
-
-  std::string caption() const override {
-    std::string text = fmt::format(
-        "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
-        "{}: in the policy's colour, the keys it retains; grey, those it evicted; star, the mean "
-        "key",
-        selection.layer, selection.head, rope, selection.step, format_count(budget));
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      text += fmt::format("; {}, {}", static_cast<char>('a' + p), policies[p]);
-    }
-    text += fmt::format("; {}, the keys that each policy retains",
-                        static_cast<char>('a' + policies.size()));
-    return text + (first > 0 ? "; keys beyond the model's window are left out." : ".");
   }
 
  private:
@@ -106,14 +81,13 @@ class PcaPanel final : public PanelFigure {
   }
 
   Legend legend(const Style& style) const override {
-    std::vector<LegendEntry> entries = {
-        {"evicted", MarkerShape::circle, evicted_colour(style), std::nullopt},
-        {"mean key", MarkerShape::star, style.colours.ink, std::nullopt}};
+    std::vector<LegendEntry> entries = {{"evicted", MarkerShape::circle, evicted_colour(style)},
+                                        {"mean key", MarkerShape::star, style.colours.ink}};
     for (std::size_t p = 0; p < policies.size(); ++p) {
       const SeriesLook look = series_look(style, static_cast<int>(p));
       const std::string name = fit_words(style, policies[p], style.small, kLongestName);
       LegendEntry entry{p == 0 ? "retained by " + name : name, look.shape, std::nullopt,
-                        Stroke{look.colour, 0.8, {}, Cap::butt}};
+                        Stroke{look.colour, 0.8}};
       entry.fill = look.filled ? look.colour : style.colours.paper;
       entries.push_back(std::move(entry));
     }
@@ -131,16 +105,12 @@ class PcaPanel final : public PanelFigure {
   void add_star(Scene& scene, const Style& style, const Axes& axes) const {
     const Point star = axes.to_page(mean.x, mean.y);
     if (!axes.plot.contains(star)) return;
-    scene.add(Markers{MarkerShape::star,
-                      8.0,
-                      style.colours.ink,
-                      Stroke{style.colours.paper, 0.7, {}, Cap::butt},
-                      {star}});
+    scene.add(Markers{
+        MarkerShape::star, 8.0, style.colours.ink, Stroke{style.colours.paper, 0.7}, {star}});
   }
 
   void add_states(Scene& scene, const Style& style, const Axes& axes, std::size_t policy) const {
-    Markers evicted{
-        MarkerShape::circle, 0.7 * mark_size(), evicted_colour(style), std::nullopt, {}};
+    Markers evicted{MarkerShape::circle, 0.7 * mark_size(), evicted_colour(style)};
     std::vector<Point> kept;
     PickPoints pick;
     for (int t = first; t < seen; ++t) {
@@ -186,9 +156,7 @@ class PcaPanel final : public PanelFigure {
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
   auto figure = std::make_unique<PcaPanel>();
-  figure->selection = s;
   const bool before = input.choice("rope") == "before";
-  figure->rope = before ? "before RoPE" : "after RoPE";
   const auto replays =
       replays_of(input, for_each_policy(chosen_policies(input), {.layers = {s.layer}}), progress);
   Matrix keys = input.trace->key(s.layer, s.head);
@@ -201,9 +169,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     figure->policies.push_back(replay->policy);
     figure->states.push_back(token_states(*replay, head_of(*replay, s.layer, s.head), s.step));
   }
-  figure->budget = replays.front()->budget;
   figure->seen = replays.front()->blocks.at(static_cast<std::size_t>(s.step)).end;
   figure->first = replays.front()->first_token(head_of(*replays.front(), s.layer, s.head), s.step);
+  std::string& text = figure->caption_text = fmt::format(
+      "Keys of layer {}, head {}, {}, in their two principal components, after step {} with N = "
+      "{}: "
+      "in the policy's colour, the keys it retains; grey, those it evicted; star, the mean key",
+      s.layer, s.head, before ? "before RoPE" : "after RoPE", s.step,
+      format_count(replays.front()->budget));
+  char letter = 'a';
+  for (const std::string& policy : figure->policies)
+    text += fmt::format("; {}, {}", letter++, policy);
+  text += fmt::format("; {}, the keys that each policy retains{}", letter,
+                      figure->first > 0 ? "; keys beyond the model's window are left out." : ".");
   if (figure->first == figure->seen) return figure;  // a window of one token
   const Eigen::RowVectorXf middle =
       figure->points.middleRows(figure->first, figure->seen - figure->first).colwise().mean();
@@ -214,23 +192,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "pca-panel", "Keys in two components, policy by policy",
       "The keys of a head that each policy retains (in its colour) and evicts (grey), in two "
       "principal components fitted once to all its keys, and the keys that each retains in one "
       "panel (KeyDiff, figures 4 and 7–9)",
-      Topic::keys};
+      Topic::keys, compute, kTwoColumns, 1.5);
   info.zoom = Zoom::both;
   info.needs = {.head = true, .step = true, .comparison = true};
-  info.width_mm = 178.0;
   info.choices = {
       policies_choice(published_list({"A", "B", "sink", "tova", "h2o", "snapkv", "keydiff"})),
-      {"rope",
-       "RoPE",
-       "Keys after the rotary embedding, as the cache holds them, or before it",
-       {"after", "before"}}};
-  info.aspect = 1.5;
-  info.compute = compute;
+      word_choice("rope", "RoPE",
+                  "Keys after the rotary embedding, as the cache holds them, or before it",
+                  {"after", "before"})};
   return info;
 }
 

@@ -1,16 +1,8 @@
 // Quality of a model with each policy in its cache, against the budget.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::perplexity_budget_figure {
 
@@ -117,57 +109,27 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const std::ptrdiff_t prompts =
       std::count_if(evaluation.runs.begin(), evaluation.runs.end(),
                     [](const EvaluationRun& run) { return run.budget == "full"; });
-  const Lanes lanes(places, evaluation.policies().size() - 1, static_cast<std::size_t>(prompts));
-  LinePanels::Panel panel;
-  ValueRange x, y;
+  BudgetCurves curves(places, evaluation.policies().size() - 1, static_cast<std::size_t>(prompts));
   int look = 0;
-  bool has_dots = false;
   for (const std::string& policy : evaluation.policies()) {
     if (policy == "full") continue;
-    LinePanels::Line line{.name = policy, .look = look++, .marked = true};
-    LinePanels::Line dots{.look = line.look, .thin = true, .marks_only = true, .id = policy};
-    LinePanels::Band band;
-    band.look = line.look;
-    band.low_id = policy + ", low_95";
-    band.high_id = policy + ", high_95";
+    curves.add_policy(policy, look++);
     for (const std::string& budget : budgets) {
       const std::vector<double> numbers = numbers_of(evaluation, what.measure, policy, budget);
       if (numbers.empty()) continue;
-      const MeanInterval interval = interval_of(evaluation, what.measure, policy, budget);
-      line.points.push_back({place(budget), interval.mean});
-      x.add(line.points.back().x);
-      y.add(interval.mean);
-      if (numbers.size() < kFewestForBootstrap) {
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
-          dots.points.push_back(
-              {lanes.at(line.points.back().x, static_cast<std::size_t>(line.look), i), numbers[i]});
-          x.add(dots.points.back().x);
-          y.add(numbers[i]);
-        }
-        continue;
-      }
-      band.x.push_back(line.points.back().x);
-      band.low.push_back(interval.low);
-      band.high.push_back(interval.high);
-      y.add(interval.low);
-      y.add(interval.high);
+      curves.add(place(budget), interval_of(evaluation, what.measure, policy, budget), numbers);
     }
-    if (line.points.empty()) continue;
-    panel.lines.push_back(std::move(line));
-    has_dots |= !dots.points.empty();
-    if (!dots.points.empty()) panel.lines.push_back(std::move(dots));
-    if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
+  LinePanels::Panel panel = curves.panel(percent);
   mark_chance(panel, evaluation.policies());
-  y.add(what.of_full);
+  curves.y.add(what.of_full);
   const bool of_hundred = what.of_full > 0.0;
-  if (of_hundred) y.add(0.0);
+  if (of_hundred) curves.y.add(0.0);
   panel.levels.push_back({what.of_full, ""});
-  panel.x = x_axis(percent ? "Budget (% of the prompt)" : "Budget N (entries)", x.padded_log(),
-                   AxisScale::log);
-  panel.y = y_axis(what.label, of_hundred ? within(y.padded(), kPercent) : y.padded());
-  panel.y_grid = true;
-  const std::string dots = has_dots ? " Dots: each prompt, where there are fewer than 10." : "";
+  panel.y =
+      y_axis(what.label, of_hundred ? within(curves.y.padded(), kPercent) : curves.y.padded());
+  const std::string dots =
+      curves.has_dots() ? " Dots: each prompt, where there are fewer than 10." : "";
   const std::string intervals =
       panel.bands.empty() ? ""
       : evaluation.task == Evaluation::Task::needle
@@ -197,19 +159,14 @@ FigureInfo entry() {
       "Quality of the model with each policy in its cache: perplexity minus the "
       "full cache's (after CAOTE table 4; it may be negative), or, for "
       "results with needles, the share found; each with its 95 % interval, or with the "
-      "prompts where they are fewer than 10");
-  info.topic = Topic::model_cache;
-  info.aspect = 1.4;
-  ChoiceInfo measure;
-  measure.name = "measure";
-  measure.title = "Measure";
-  measure.tooltip =
+      "prompts where they are fewer than 10",
+      compute, kColumn, 1.4);
+  info.choices = {word_choice(
+      "measure", "Measure",
       "Of results with perplexity: the difference of the perplexity (auto) or of the loss, KL from "
       "the full cache's distributions, or how often the most probable token is the same. auto, of "
-      "results with needles: the share found";
-  measure.values = {"auto", "perplexity", "loss", "kl", "top1"};
-  info.choices = {measure};
-  info.compute = compute;
+      "results with needles: the share found",
+      {"auto", "perplexity", "loss", "kl", "top1"})};
   return info;
 }
 

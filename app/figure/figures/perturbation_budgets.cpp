@@ -1,10 +1,7 @@
 // Output perturbation per budget, with and without the second stage of CriticalKV.
 
-#include <fmt/format.h>
-
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::perturbation_budgets_figure {
@@ -26,15 +23,9 @@ double share_better(const std::vector<double>& without, const std::vector<double
 std::unique_ptr<const Figure> drawn(const StageComparison& what, const std::vector<int>& budgets,
                                     const Replays& replays) {
   LinePanels::Panel sizes, better;
-  sizes.lines.resize(2);
-  sizes.lines[0].name = "without";
-  sizes.lines[0].look = 1;
-  sizes.lines[1].name = "with two stages";
-  sizes.lines[1].look = 0;
-  sizes.lines[0].marked = sizes.lines[1].marked = true;
-  better.lines.resize(1);
-  better.lines[0].id = "query heads with a smaller perturbation";
-  better.lines[0].marked = true;
+  sizes.lines = {{.name = "without", .look = 1, .marked = true},
+                 {.name = "with two stages", .marked = true}};
+  better.lines = {{.marked = true, .id = "query heads with a smaller perturbation"}};
   ValueRange range, x;
   for (std::size_t b = 0; b < budgets.size(); ++b) {
     const double entries = budgets[b];
@@ -81,18 +72,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "perturbation-budgets", "Perturbation per budget",
       "Mean ℒ with and without the two stages of CriticalKV, at several budgets (CriticalKV, "
       "figures 7 and 11), and the share of query heads with a smaller ℒ",
-      Topic::perturbation};
+      Topic::perturbation, compute, kTwoColumns, 2.6);
   info.needs = {.step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.6;
   info.choices = stage_choices();
   info.choices.push_back(budgets_choice("2.5%,5%,10%,20%,40%"));
   info.unavailable = no_perturbation;
-  info.compute = compute;
   return info;
 }
 

@@ -1,9 +1,6 @@
 // Output perturbation per layer, with and without the second stage of CriticalKV.
 
-#include <fmt/format.h>
-
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/stage_comparison.h"
 
 namespace kvloupe::figure::perturbation_layers_figure {
@@ -17,10 +14,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   LinePanels::Panel panel;
   for (std::size_t r = 0; r < replays.size(); ++r) {
     const std::vector<double> all = perturbations(what, *replays[r]);
-    LinePanels::Line line{.name = r == 0 ? "without" : "with two stages"};
     // Policy B's look for what is left behind, A's for the policy looked at.
-    line.look = r == 0 ? 1 : 0;
-    line.marked = true;
+    LinePanels::Line line{
+        .name = r == 0 ? "without" : "with two stages", .look = r == 0 ? 1 : 0, .marked = true};
     auto first = all.begin();
     for (int layer = 0; layer < model.num_layers; ++layer) {
       const int heads = input.trace->layer_model(layer).num_heads;
@@ -48,17 +44,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "perturbation-layers", "Perturbation per layer",
       "ℒ per layer with and without the two stages of CriticalKV (after CriticalKV, figures 6 and "
       "10, which follow hidden states through a running model; here each layer is computed alone)",
-      Topic::perturbation};
+      Topic::perturbation, compute, kColumn, 1.5);
   info.needs = {.step = true, .comparison = true};
-  info.aspect = 1.5;
   info.choices = stage_choices();
   info.choices.push_back(curve_scale_choice());
   info.unavailable = no_perturbation;
-  info.compute = compute;
   return info;
 }
 

@@ -1,27 +1,33 @@
 // Tokens that one of two policies keeps and the other does not.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
 
-#include "analysis/error.h"
 #include "analysis/metric/sink.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/text_flow.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::policy_diff_figure {
 
 namespace {
 
 enum class Kept : std::uint8_t { neither, both, only_a, only_b, ahead, beyond_window };
-constexpr const char* kept_names[] = {"neither", "both",  "a_only",
-                                      "b_only",  "ahead", "beyond_window"};
+struct KeptLook {
+  const char* id;
+  const char* words;
+  Colour Palette::*colour;
+  bool ground = false;  // behind words
+};
+const KeptLook& look_of(Kept kept) {
+  // In the order of the enum.
+  static constexpr KeptLook kLooks[] = {{"neither", "kept by neither", &Palette::neither},
+                                        {"both", "kept by both", &Palette::both, true},
+                                        {"a_only", "kept by A only", &Palette::retained, true},
+                                        {"b_only", "kept by B only", &Palette::evicted, true},
+                                        {"ahead", "not yet read", &Palette::paper},
+                                        {"beyond_window", "beyond the ", &Palette::paper}};
+  return kLooks[static_cast<std::size_t>(kept)];
+}
 
 /// Whether no policy decided: not read yet, or no later query sees it.
 constexpr bool is_out_of_play(Kept kept) {
@@ -92,8 +98,7 @@ class PolicyDiff final : public Figure {
       for (long t = selection.first_token; t <= selection.last_token; ++t) {
         const Kept kept = rows[r][static_cast<std::size_t>(t)];
         if (is_out_of_play(kept)) continue;
-        csv.row({static_cast<long>(layer), static_cast<long>(head), static_cast<long>(step), t,
-                 std::string_view(kept_names[static_cast<int>(kept)])});
+        csv.row({layer, head, step, t, look_of(kept).id});
       }
     }
   }
@@ -104,21 +109,8 @@ class PolicyDiff final : public Figure {
     if (layout == Layout::heads) row = row_of(target.layer, target.head);
     if (layout == Layout::steps) row = target.step;
     if (row < 0 || row >= static_cast<int>(rows.size())) return {};
-    switch (rows[static_cast<std::size_t>(row)][static_cast<std::size_t>(target.token)]) {
-      case Kept::both:
-        return "kept by both";
-      case Kept::only_a:
-        return "kept by A only";
-      case Kept::only_b:
-        return "kept by B only";
-      case Kept::neither:
-        return "kept by neither";
-      case Kept::beyond_window:
-        return fmt::format("beyond the {}", reach.name());
-      case Kept::ahead:
-        break;
-    }
-    return "not yet read";
+    const Kept kept = rows[static_cast<std::size_t>(row)][static_cast<std::size_t>(target.token)];
+    return look_of(kept).words + std::string(kept == Kept::beyond_window ? reach.name() : "");
   }
 
   std::string caption() const override {
@@ -179,21 +171,7 @@ class PolicyDiff final : public Figure {
   }
 
   static Colour colour_of(const Style& style, Kept kept) {
-    const Palette& c = style.colours;
-    switch (kept) {
-      case Kept::only_a:
-        return c.retained;
-      case Kept::only_b:
-        return c.evicted;
-      case Kept::both:
-        return c.both;
-      case Kept::neither:
-        return c.neither;
-      case Kept::ahead:
-      case Kept::beyond_window:
-        break;
-    }
-    return c.paper;
+    return style.colours.*look_of(kept).colour;
   }
 
   static Pattern pattern_of(Kept kept) {
@@ -216,7 +194,7 @@ class PolicyDiff final : public Figure {
       std::optional<Stroke> edge;
       if (layout == Layout::text) {
         colour = ground_of(style, kept);
-        if (kept == Kept::neither) edge = Stroke{style.colours.grid, 0.5, {}, Cap::butt};
+        if (kept == Kept::neither) edge = Stroke{style.colours.grid, 0.5};
       }
       LegendEntry made{std::move(name), MarkerShape::square, colour, edge};
       if (style.patterns) {
@@ -239,20 +217,7 @@ class PolicyDiff final : public Figure {
   }
 
   static Colour ground_of(const Style& style, Kept kept) {
-    const Palette& c = style.colours;
-    switch (kept) {
-      case Kept::only_a:
-        return mix(c.paper, c.retained, 0.35);
-      case Kept::only_b:
-        return mix(c.paper, c.evicted, 0.35);
-      case Kept::both:
-        return mix(c.paper, c.both, 0.35);
-      case Kept::neither:
-      case Kept::ahead:
-      case Kept::beyond_window:
-        break;
-    }
-    return c.paper;
+    return mix(style.colours.paper, colour_of(style, kept), look_of(kept).ground ? 0.35 : 0.0);
   }
 
   void draw_text(Scene& scene, const Style& style, const DrawRequest& request, double top) const {
@@ -356,20 +321,17 @@ class PolicyDiff final : public Figure {
     }
     for (auto* path : {&thin, &bold}) {
       if (path->verbs.empty()) continue;
-      path->stroke = Stroke{style.colours.paper, path == &bold ? 1.2 : 0.4, {}, Cap::butt};
+      path->stroke = Stroke{style.colours.paper, path == &bold ? 1.2 : 0.4};
       scene.add(std::move(*path));
     }
   }
 
   /// Rows are heads: the axis alone would only say the layer.
   void add_regions(Scene& scene, const Axes& axes, int first, int end) const {
-    for (std::size_t r = 0; r < rows.size(); ++r) {  // the whole row; its tokens the axis tells
-      const double row = axes.plot.height / static_cast<double>(rows.size());
-      Target target{.layer = heads[r].layer, .head = heads[r].head};
-      scene.regions.push_back(
-          {{axes.plot.x, axes.plot.y + static_cast<double>(r) * row, axes.plot.width, row},
-           target});
-    }
+    // The whole row; its tokens the axis tells.
+    add_cell_regions(scene, axes.plot, rows.size(), 1, [&](std::size_t r, std::size_t) {
+      return Target{.layer = heads[r].layer, .head = heads[r].head};
+    });
     // A web page has one text for each region: the tokens too, where they are not too many.
     if (static_cast<std::size_t>(end - first) * rows.size() > 40000) return;
     for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -428,11 +390,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "policy-diff", "A against B",
       "Tokens kept only by policy A, only by policy B, by both or by neither: for every head at "
       "the step, for the selected head at every step, or on the text",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.0);
   info.zoom = Zoom::x;
   info.needs = {.head = true,
                 .step = true,
@@ -440,11 +402,8 @@ FigureInfo entry() {
                 .policy = true,
                 .all_layers = true,
                 .policy_b = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.0;
   info.choices = {
-      {"show", "Show", "Rows: heads or steps; or the text", {"heads", "steps", "text"}}};
-  info.compute = compute;
+      word_choice("show", "Show", "Rows: heads or steps; or the text", {"heads", "steps", "text"})};
   return info;
 }
 

@@ -1,17 +1,11 @@
 // A predictor of each head's loss against the measured loss: a dot for each head.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/stage_comparison.h"
-#include "app/plot/marks.h"
 
 namespace kvloupe::figure::predicted_loss_figure {
 
@@ -100,27 +94,23 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "predicted-loss", "Predicted and measured loss",
       "Each head: what predicts its loss, the bound θ (CriticalKV, theorem 3.3; ℒ ≤ θ is proven "
       "for the same query) or the attention lost, and the loss ℒ that was measured, for the step's "
       "last query or for queries that come later",
-      Topic::perturbation};
+      Topic::perturbation, compute, kTwoColumns, 2.2);
   info.needs = {.step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.2;
-  info.choices = {{"predicted",
-                   "Predicted by",
-                   "The bound θ, or the attention that is lost, of the step's last query",
-                   {"bound", "lost-attention"}},
-                  {"queries",
-                   "Measured for",
-                   "The loss of the step's last query, or of the answer's queries (else the "
-                   "question's, else all later ones)",
-                   {"step", "later"}},
-                  policies_choice(published_list({"A", "B", "snapkv"}))};
+  info.choices = {
+      word_choice("predicted", "Predicted by",
+                  "The bound θ, or the attention that is lost, of the step's last query",
+                  {"bound", "lost-attention"}),
+      word_choice("queries", "Measured for",
+                  "The loss of the step's last query, or of the answer's queries (else the "
+                  "question's, else all later ones)",
+                  {"step", "later"}),
+      policies_choice(published_list({"A", "B", "snapkv"}))};
   info.unavailable = no_perturbation;
-  info.compute = compute;
   return info;
 }
 

@@ -1,20 +1,15 @@
 // The loss of a policy when its sets are restricted to those that an engine can hold: one set for
 // each head, one for all heads of a layer, and that one in whole pages.
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "analysis/error.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::realisable_figure {
 
@@ -105,12 +100,7 @@ class Parts {
       if (panel.lines.empty()) continue;
       held += fmt::format("{}{}: {} with {} entries", held.empty() ? "" : "; ", panel.title,
                           fmt::join(changes, ", "), fmt::join(entries, ", "));
-      std::vector<std::string> names;
-      for (int layer = 0; layer < input_.trace->model().num_layers; ++layer) {
-        names.push_back(std::to_string(layer));
-      }
-      names.emplace_back("all");
-      panel.x = name_axis(std::move(names), "Layer");
+      panel.x = layer_names_axis(input_.trace->model().num_layers, "Layer", {"all"});
       panel.y = curve_axis("Change of the output", panel, input_.choice("scale"));
       panel.y_grid = true;
       figure->panels.push_back(std::move(panel));
@@ -179,27 +169,23 @@ std::string without_weights(const Trace& trace) {
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "realisable", "What an engine can hold",
       "What is lost when each head has a set of its own, when all heads of a layer share one, and "
       "when that one consists of whole pages, as engines such as vLLM and SGLang hold them: the "
       "change of each layer's attention output and of all layers together, for the answer's "
       "queries (else the question's, else later ones), at the same budget",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns, 2.2);
   info.needs.comparison = true;
-  info.width_mm = 178.0;
-  info.aspect = 2.2;
   info.choices = {
       policies_choice(published_list({"A", "B", "snapkv", "h2o"})),
-      {"how",
-       "Heads share by",
-       "How the scores of a layer's heads become one: their mean, the best rank in any "
-       "head, or the heads' votes",
-       {"mean", "rank", "votes"}},
+      word_choice("how", "Heads share by",
+                  "How the scores of a layer's heads become one: their mean, the best rank in any "
+                  "head, or the heads' votes",
+                  {"mean", "rank", "votes"}),
       number_choice("page", "Page", "Tokens of a page; at most the budget", "16", 1, 4096),
       curve_scale_choice()};
   info.unavailable = without_weights;
-  info.compute = compute;
   return info;
 }
 

@@ -2,21 +2,13 @@
 // in that head alone, tokens dropped in that head alone). From the results of kvloupe-capture
 // rescue.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
 
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
 #include "app/plot/printable.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::rescue_figure {
 
@@ -89,11 +81,9 @@ class Rescue final : public Figure {
       const auto right = [](const RescueEffect& effect) {
         return effect.is_known() ? static_cast<double>(effect.right) : effect.gain;
       };
-      csv.row({static_cast<long>(kept.at.layer), static_cast<long>(kept.at.head),
-               results.predicted[i], right(kept), kept.logprob, kept.gain,
-               static_cast<long>(contains(results.keep.smallest, kept.at)), right(dropped),
-               dropped.logprob, dropped.gain,
-               static_cast<long>(contains(results.drop.smallest, kept.at))});
+      csv.row({kept.at.layer, kept.at.head, results.predicted[i], right(kept), kept.logprob,
+               kept.gain, contains(results.keep.smallest, kept.at), right(dropped), dropped.logprob,
+               dropped.gain, contains(results.drop.smallest, kept.at)});
     }
   }
 
@@ -190,7 +180,7 @@ class Rescue final : public Figure {
     for (const bool of_set : {false, true}) {
       Markers points{.size = 4.0};
       if (of_set) points.fill = style.colours.retained;
-      points.stroke = Stroke{style.colours.retained, 0.7, {}, Cap::butt};
+      points.stroke = Stroke{style.colours.retained, 0.7};
       for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
         const RescueEffect& kept = results.keep.heads[i];
         if (std::isnan(results.predicted[i]) || !kept.is_known() ||
@@ -227,9 +217,7 @@ class Rescue final : public Figure {
   static void add_rule(Scene& scene, const Style& style, const Axes& axes, double value) {
     const Point top = axes.to_page(value, axes.y.first);
     const Point bottom = axes.to_page(value, axes.y.last);
-    Path rule = make_line(top, bottom, style.colours.faint, 0.8);
-    rule.stroke->dash = {2.5, 2.0};
-    scene.add(std::move(rule));
+    scene.add(make_line(top, bottom, style.colours.faint, 0.8, {2.5, 2.0}));
   }
 
   PanelGrid panels(const DrawRequest& request) const {
@@ -336,15 +324,11 @@ FigureInfo entry() {
                         "The heads whose loss of the followed tokens makes the answer wrong: the "
                         "prediction of a replay beside the answers of the running model when these "
                         "tokens are kept, or dropped, in one head alone, by falling gain",
-                        "rescue");
-  info.topic = Topic::model_cache;
-  info.width_mm = 178.0;
-  info.aspect = 2.0;
+                        compute, kTwoColumns, 2.0, "rescue");
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (evaluation.task == Evaluation::Task::rescue) return {};
     return "has no interventions; give results of kvloupe-capture rescue";
   };
-  info.compute = compute;
   return info;
 }
 

@@ -1,13 +1,7 @@
 // How long the prompts are, and what share of them a budget retains.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "analysis/replay/typed_values.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::retained_share_figure {
 
@@ -89,18 +83,16 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "retained-share", "Retained share of prompts",
       "How long the prompts are and which share of them a budget in entries retains (KeyDiff, "
       "figure 10, tables 5 and 6): min(1, N/length). Several traces are several prompts",
-      Topic::comparisons};
+      Topic::comparisons, compute, kTwoColumns);
   info.needs = {.comparison = true, .most_traces = 1000};
-  info.width_mm = 178.0;
   info.choices = {budgets_choice("16,32,64,128,256,512,1024")};
   info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work
     return setting != "budget" && setting != "block";
   };
-  info.compute = compute;
   return info;
 }
 

@@ -1,16 +1,12 @@
 // Effect of a policy on each kind of head: entries kept and attention lost, by the role of the
 // query heads.
 
-#include <fmt/format.h>
-
-#include <cmath>
 #include <map>
 #include <utility>
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/follow.h"
 #include "analysis/unknown.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 
@@ -128,15 +124,12 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "role-cost", "Entries and attention by role",
       "By the role of the query heads (figure roles): entries kept after the step, and the share "
       "of the last query's attention, as with the full cache, that goes to evicted tokens",
-      Topic::kept};
+      Topic::kept, compute, 120.0, 2.0);
   info.needs = {.step = true, .beside = true, .comparison = true};
-  info.width_mm = 120.0;
-  info.aspect = 2.0;
-  info.compute = compute;
   return info;
 }
 

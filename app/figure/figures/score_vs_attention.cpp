@@ -1,29 +1,30 @@
 // Whether a policy's scores foretell attention: each entry's score at a step beside the attention
 // that came later.
 
-#include <fmt/format.h>
+#include <map>
 
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/error.h"
 #include "analysis/metric/later_attention.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/numeric/statistics.h"
 #include "analysis/unknown.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::score_vs_attention_figure {
 
 namespace {
 
-constexpr TokenState kShown[] = {TokenState::retained, TokenState::protected_, TokenState::evicted,
-                                 TokenState::merged};
+/// How entries are drawn, in the order of the legend; `over`: above those with less.
+struct Shown {
+  TokenState state;
+  Colour Palette::*colour;
+  MarkerShape shape;
+  int over;
+};
+constexpr Shown kShown[] = {{TokenState::retained, &Palette::retained, MarkerShape::circle, 2},
+                            {TokenState::protected_, &Palette::protected_, MarkerShape::square, 3},
+                            {TokenState::evicted, &Palette::evicted, MarkerShape::circle, 0},
+                            {TokenState::merged, &Palette::merged, MarkerShape::diamond, 1}};
 
 struct Entry {
   int token = 0;
@@ -40,160 +41,6 @@ struct Scored {
   double correlation = kUnknown;       // of all
   double correlation_free = kUnknown;  // of those that nothing protects
   long free = 0;
-};
-
-class ScoreVsAttention final : public PanelFigure {
- public:
-  Selection selection;
-  int budget = 0;
-  int later_queries = 0;
-  bool ranks = false;
-  bool log_scale = false;
-  std::vector<Scored> policies;  // one or two
-
-  bool shares_limits() const override { return true; }
-
-  void draw_panels(Scene& scene, const DrawRequest& request,
-                   const std::vector<Axes>& axes) const override {
-    const Style& style = request.style;
-    for (std::size_t p = 0; p < policies.size(); ++p)
-      add_entries(scene, style, axes[p], policies[p]);
-    if (later_queries == 0)
-      add_note(scene, style, "No query comes later", axes[0].plot.centre(), Align::centre);
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "token", "score", "rank", "later_attention", "state", "correlation",
-             "correlation_unprotected"});
-    for (const Scored& one : policies) {
-      for (const Entry& entry : one.entries) {
-        csv.row({std::string_view(one.policy), static_cast<long>(entry.token), entry.score,
-                 entry.rank, entry.later, std::string_view(state_name(entry.state)),
-                 one.correlation, one.correlation_free});
-      }
-    }
-  }
-
-  std::string value_text(const Target& target) const override {
-    std::string text;
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      for (const Entry& entry : policies[p].entries) {
-        if (entry.token != target.token) continue;
-        text += fmt::format("{}{}score {} (rank {} of {}), {}", text.empty() ? "" : "; ",
-                            policies.size() > 1 ? fmt::format("{}: ", p == 0 ? 'A' : 'B') : "",
-                            format_number(entry.score), format_number(entry.rank),
-                            format_count(std::ssize(policies[p].entries)), state_name(entry.state));
-        if (later_queries == 0) continue;
-        if (p + 1 == policies.size() || !in(policies[p + 1], target.token))
-          text += fmt::format(", later attention {}", format_number(entry.later));
-      }
-    }
-    return text;
-  }
-
-  std::string caption() const override {
-    if (later_queries == 0) {
-      return fmt::format(
-          "No query comes after step {}, so there is no later attention to compare with the "
-          "scores. Choose an earlier step.",
-          selection.step);
-    }
-    std::string text = fmt::format(
-        "Score of each entry at step {} and the mean attention that the {} later queries pay to it "
-        "with the full cache, layer {}, {}, N = {}.",
-        selection.step, format_count(later_queries), selection.layer,
-        selection.query_head >= 0 ? fmt::format("query head {}", selection.query_head)
-                                  : fmt::format("head {}", selection.head),
-        format_count(budget));
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      const Scored& one = policies[p];
-      text += fmt::format(
-          " {}{}: Spearman’s ρ {} over all {} entries, {} over the {} unprotected ones.",
-          policies.size() > 1 ? fmt::format("{}, ", static_cast<char>('a' + p)) : "", one.policy,
-          number(one.correlation), format_count(std::ssize(one.entries)),
-          number(one.correlation_free), format_count(one.free));
-      const long unread = std::count_if(one.entries.begin(), one.entries.end(),
-                                        [](const Entry& entry) { return !(entry.later > 0.0); });
-      if (log_scale && unread > 0) {
-        text += fmt::format(" {} entries without later attention cannot be drawn on a log axis.",
-                            format_count(unread));
-      }
-    }
-    return text;
-  }
-
- private:
-  static bool in(const Scored& one, int token) {
-    return std::any_of(one.entries.begin(), one.entries.end(),
-                       [&](const Entry& entry) { return entry.token == token; });
-  }
-
-  static std::string number(double correlation) {
-    if (!std::isfinite(correlation)) return "unknown";
-    return correlation < 0 ? fmt::format("−{:.2f}", -correlation)
-                           : fmt::format("{:.2f}", correlation);
-  }
-
-  static SeriesLook look_of(const Style& style, TokenState state) {
-    SeriesLook look;
-    look.dash.clear();
-    look.colour = state_colour(style.colours, state);
-    look.filled = is_kept(state);
-    look.shape = state == TokenState::protected_ ? MarkerShape::square
-                 : state == TokenState::merged   ? MarkerShape::diamond
-                                                 : MarkerShape::circle;
-    return look;
-  }
-
-  Legend legend(const Style& style) const override {
-    std::vector<SeriesLabel> labels;
-    for (const TokenState state : kShown) {
-      const bool any = std::any_of(policies.begin(), policies.end(), [&](const Scored& one) {
-        return std::any_of(one.entries.begin(), one.entries.end(),
-                           [&](const Entry& entry) { return entry.state == state; });
-      });
-      if (any) labels.push_back({state_name(state), 0.0, look_of(style, state)});
-    }
-    return labels;
-  }
-
-  PanelGrid grid(const DrawRequest& request) const override {
-    ValueRange later;
-    for (const Scored& one : policies) {
-      for (const Entry& entry : one.entries) {
-        if (!log_scale || entry.later > 0.0) later.add(entry.later);
-      }
-    }
-    PanelGrid grid{.least_width = 100.0, .aspect = 1.25};
-    for (const Scored& one : policies) {
-      ValueRange scores;
-      for (const Entry& entry : one.entries) scores.add(ranks ? entry.rank : entry.score);
-      Panel panel{.title = policies.size() > 1 ? one.policy : "",
-                  .x = x_axis(ranks ? "Rank of the score" : "Score", scores.padded()),
-                  .y = log_scale ? y_axis("Later attention", later.padded_log(), AxisScale::log)
-                                 : y_axis("Later attention", later.from_zero())};
-      if (request.x_range) panel.x.show(*request.x_range);
-      if (request.y_range) panel.y.show(*request.y_range);
-      grid.panels.push_back(std::move(panel));
-    }
-    return grid;
-  }
-
-  void add_entries(Scene& scene, const Style& style, const Axes& axes, const Scored& one) const {
-    const double size = one.entries.size() > 400 ? 2.0 : 3.2;
-    for (const TokenState state :
-         {TokenState::evicted, TokenState::merged, TokenState::retained, TokenState::protected_}) {
-      std::vector<Point> points;
-      std::vector<std::int32_t> tokens;
-      for (const Entry& entry : one.entries) {
-        if (entry.state != state) continue;
-        points.push_back({ranks ? entry.rank : entry.score, entry.later});
-        tokens.push_back(entry.token);
-      }
-      if (!points.empty())
-        add_dots(scene, style, axes, points, look_of(style, state), size, tokens);
-    }
-  }
 };
 
 TokenState state_of(Fate fate) {
@@ -266,41 +113,136 @@ Scored scored(const FigureInput& input, const Replay& replay, const LayerStates&
   return result;
 }
 
+bool has(const Scored& one, TokenState state) {
+  return std::any_of(one.entries.begin(), one.entries.end(),
+                     [&](const Entry& entry) { return entry.state == state; });
+}
+
+std::string number(double correlation) {
+  if (!std::isfinite(correlation)) return "unknown";
+  return (correlation < 0 ? "−" : "") + fmt::format("{:.2f}", std::abs(correlation));
+}
+
+/// The rows, and what the pointer reads.
+void write(LinePanels& figure, const std::vector<Scored>& policies, bool judged) {
+  figure.add_row({"policy", "token", "score", "rank", "later_attention", "state", "correlation",
+                  "correlation_unprotected"});
+  std::map<int, double> later;  // of each token, said once
+  for (std::size_t p = 0; p < policies.size(); ++p) {
+    const Scored& one = policies[p];
+    for (const Entry& entry : one.entries) {
+      figure.add_row({one.policy, entry.token, entry.score, entry.rank, entry.later,
+                      state_name(entry.state), one.correlation, one.correlation_free});
+      figure.say({.token = entry.token},
+                 fmt::format("{}score {} (rank {} of {}), {}",
+                             policies.size() > 1 ? fmt::format("{}: ", p == 0 ? 'A' : 'B') : "",
+                             format_number(entry.score), format_number(entry.rank),
+                             format_count(std::ssize(one.entries)), state_name(entry.state)),
+                 "; ");
+      later[entry.token] = entry.later;
+    }
+  }
+  for (const auto& [token, attention] : later) {
+    if (judged)
+      figure.say({.token = token}, fmt::format("later attention {}", format_number(attention)));
+  }
+}
+
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   const Selection& s = input.selection;
-  auto figure = std::make_unique<ScoreVsAttention>();
-  figure->selection = s;
-  figure->budget = input.policy_a->budget;
-  figure->ranks = input.choice("scores") == "rank";
-  figure->log_scale = input.choice("scale") == "log";
-  figure->later_queries =
+  const bool ranks = input.choice("scores") == "rank";
+  const bool log_scale = input.choice("scale") == "log";
+  const int later_queries =
       input.trace->length() - input.policy_a->blocks.at(static_cast<std::size_t>(s.step)).end;
   StateParts parts = StateParts::keys_only();
   parts.queries = parts.logsumexp = true;
   const auto states = input.replays->states().get(*input.trace, s.layer, parts, progress);
+  std::vector<Scored> policies;
   for (const auto& replay : {input.policy_a, input.policy_b}) {
-    if (replay) figure->policies.push_back(scored(input, *replay, *states, progress));
+    if (replay) policies.push_back(scored(input, *replay, *states, progress));
   }
+  ValueRange later;
+  for (const Scored& one : policies) {
+    for (const Entry& entry : one.entries) {
+      if (!log_scale || entry.later > 0.0) later.add(entry.later);
+    }
+  }
+  auto figure = std::make_unique<LinePanels>();
+  write(*figure, policies, later_queries > 0);
+  std::string text = fmt::format(
+      "Score of each entry at step {} and the mean attention that the {} later queries pay to it "
+      "with the full cache, layer {}, {}, N = {}.",
+      s.step, format_count(later_queries), s.layer,
+      s.query_head >= 0 ? fmt::format("query head {}", s.query_head)
+                        : fmt::format("head {}", s.head),
+      format_count(input.policy_a->budget));
+  for (std::size_t p = 0; p < policies.size(); ++p) {
+    const Scored& one = policies[p];
+    LinePanels::Panel panel{.title = policies.size() > 1 ? one.policy : ""};
+    for (const Shown& shown : kShown) {
+      if (std::none_of(policies.begin(), policies.end(),
+                       [&](const Scored& other) { return has(other, shown.state); }))
+        continue;
+      LinePanels::Dots dots{
+          .name = state_name(shown.state), .colour = shown.colour, .shape = shown.shape};
+      dots.filled = is_kept(shown.state);
+      dots.size = one.entries.size() > 400 ? 2.0 : 3.2;
+      dots.over = shown.over;
+      for (const Entry& entry : one.entries) {
+        if (entry.state != shown.state) continue;
+        dots.points.push_back({ranks ? entry.rank : entry.score, entry.later});
+        dots.tokens.push_back(entry.token);
+      }
+      panel.dots.push_back(std::move(dots));
+    }
+    ValueRange scores;
+    for (const Entry& entry : one.entries) scores.add(ranks ? entry.rank : entry.score);
+    panel.x = x_axis(ranks ? "Rank of the score" : "Score", scores.padded());
+    panel.y = log_scale ? y_axis("Later attention", later.padded_log(), AxisScale::log)
+                        : y_axis("Later attention", later.from_zero());
+    if (p == 0 && later_queries == 0) panel.note = "No query comes later";
+    figure->panels.push_back(std::move(panel));
+    text +=
+        fmt::format(" {}{}: Spearman’s ρ {} over all {} entries, {} over the {} unprotected ones.",
+                    policies.size() > 1 ? fmt::format("{}, ", static_cast<char>('a' + p)) : "",
+                    one.policy, number(one.correlation), format_count(std::ssize(one.entries)),
+                    number(one.correlation_free), format_count(one.free));
+    const long unread = std::count_if(one.entries.begin(), one.entries.end(),
+                                      [](const Entry& entry) { return !(entry.later > 0.0); });
+    if (log_scale && unread > 0) {
+      text += fmt::format(" {} entries without later attention cannot be drawn on a log axis.",
+                          format_count(unread));
+    }
+  }
+  figure->caption_text =
+      later_queries > 0
+          ? text
+          : fmt::format(
+                "No query comes after step {}, so there is no later attention to compare "
+                "with the scores. Choose an earlier step.",
+                s.step);
+  figure->legend = true;
+  figure->least_width = 100.0;
+  figure->aspect = 1.25;
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "score-vs-attention", "Scores and later attention",
       "Each entry of the cache before the step's eviction: the policy's score, and the mean of "
       "A[q,i] over all queries q after the step, with the full cache, mean over the head's query "
       "heads. A policy that foretells attention has Spearman's rank correlation ρ = 1; equal "
       "values share their rank. As a map of all heads: overview, score_attention_correlation",
-      Topic::attention};
+      Topic::attention, compute, kColumn, 1.3);
   info.needs = {.head = true, .step = true, .policy = true, .scores = true, .beside = true};
-  info.aspect = 1.3;
   info.choices = {
-      {"scores", "Scores", "The ranks of the scores, or the scores themselves", {"rank", "value"}},
-      {"scale", "Scale", "Scale of the attention's axis", {"log", "linear"}}};
+      word_choice("scores", "Scores", "The ranks of the scores, or the scores themselves",
+                  {"rank", "value"}),
+      word_choice("scale", "Scale", "Scale of the attention's axis", {"log", "linear"})};
   info.unavailable = without_full_cache;
-  info.compute = compute;
   return info;
 }
 

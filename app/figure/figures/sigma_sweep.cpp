@@ -1,16 +1,8 @@
 // Output error and effective members of KVMerger's merges against σ.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <optional>
-
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/unknown.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 
 namespace kvloupe::figure::sigma_sweep_figure {
 
@@ -132,14 +124,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "sigma-sweep", "Choice of σ",
       "How KVMerger's σ (table 3 of the paper, which measures tasks) changes the output of the "
       "attention, ‖(A − A′)V‖₂ (definition 2.1), and the number of members that count, 1/Σw²: 1 if "
       "only the pivot counts",
-      Topic::merging};
+      Topic::merging, compute, kTwoColumns);
   info.needs = {.head = true, .comparison = true};
-  info.width_mm = 178.0;
   info.choices = {policies_choice("h2o+kvmerger"),
                   {"sigma",
                    "σ",
@@ -148,7 +139,6 @@ FigureInfo entry() {
                    ChoiceKind::numbers,
                    1e-3,
                    1e6}};
-  info.compute = compute;
   return info;
 }
 

@@ -1,10 +1,5 @@
 // Cosine of every key (or value) to every other, at any zoom.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "analysis/metric/attention.h"
 #include "analysis/metric/attention_map.h"
 #include "analysis/metric/pca.h"
@@ -12,8 +7,6 @@
 #include "analysis/metric/similarity_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_margin.h"
-#include "app/plot/value_axis.h"
-#include "app/scene/scene.h"
 
 namespace kvloupe::figure::similarity_figure {
 
@@ -73,8 +66,7 @@ class Similarity final : public Figure {
     csv.row({"query_token", "key_token", "tokens_per_tile", "cosine"});
     for (int y = 0; y < window.height; ++y) {
       for (int x = 0; x < window.width; ++x) {
-        csv.row({window.row_first + y * tile, window.column_first + x * tile, tile,
-                 static_cast<double>(values(y, x))});
+        csv.row({window.row_first + y * tile, window.column_first + x * tile, tile, values(y, x)});
       }
     }
   }
@@ -290,28 +282,24 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "similarity", "Similarity map",
       "cos(k_i, k_j) of a head's keys (KeyDiff, figure 2; KVMerger, figure 2). A pixel that covers "
       "several tokens is the exact mean over its tile",
-      Topic::keys};
+      Topic::keys, compute);
   info.zoom = Zoom::linked;
   info.limits = true;
   info.needs = {.head = true, .tokens = true};
-  info.choices = {{"of",
-                   "Of",
-                   "Keys, or values, which are less similar to their neighbours",
-                   {"keys", "values"}},
-                  {"rope",
-                   "RoPE",
-                   "Keys after the rotary embedding, as the cache holds them, or before it",
-                   {"after", "before"}},
-                  {"beside",
-                   "Beside",
-                   "Also the attention between the same tokens, as in KeyDiff's figure 2, and the "
-                   "rank correlation of a key's mean cosine and the attention it receives",
-                   {"nothing", "attention"}}};
-  info.compute = compute;
+  info.choices = {
+      word_choice("of", "Of", "Keys, or values, which are less similar to their neighbours",
+                  {"keys", "values"}),
+      word_choice("rope", "RoPE",
+                  "Keys after the rotary embedding, as the cache holds them, or before it",
+                  {"after", "before"}),
+      word_choice("beside", "Beside",
+                  "Also the attention between the same tokens, as in KeyDiff's figure 2, and the "
+                  "rank correlation of a key's mean cosine and the attention it receives",
+                  {"nothing", "attention"})};
   return info;
 }
 

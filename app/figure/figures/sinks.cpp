@@ -1,21 +1,9 @@
 // Attention sinks: how strong, what depends on them, and why they cost nothing to attend to.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include "analysis/metric/attention.h"
 #include "analysis/metric/sink.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/query_head_rows.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::sinks_figure {
 
@@ -43,8 +31,6 @@ struct CellPanel {
 class CellMaps : public Figure {
  public:
   std::vector<CellPanel> panels;
-  std::string words;                 // the caption
-  std::vector<std::string> columns;  // of the CSV: two indices, then one value a panel
 
   double natural_height(const DrawRequest& request) const override {
     const CellPanel& one = panels.front();
@@ -72,40 +58,25 @@ class CellMaps : public Figure {
     return scene;
   }
 
-  void write_csv(CsvWriter& csv) const override {
-    std::vector<CsvWriter::Cell> heading(columns.begin(), columns.end());
-    csv.row(heading);
-    const CellPanel& first = panels.front();
-    for (int r = 0; r < first.rows; ++r) {
-      for (int c = 0; c < first.columns; ++c) {
-        const auto at = static_cast<std::size_t>(r * first.columns + c);
-        if (std::isnan(first.values[at])) continue;
-        std::vector<CsvWriter::Cell> row{static_cast<long>(r), static_cast<long>(c)};
-        for (const CellPanel& panel : panels) row.push_back(static_cast<double>(panel.values[at]));
-        csv.row(row);
+  /// The numbers, and what the pointer reads; `names`: two indices, then a value of each panel.
+  void write(std::initializer_list<CsvWriter::Cell> names) {
+    add_row(names);
+    const CellPanel &a = panels.at(0), &b = panels.at(1);
+    for (int r = 0; r < a.rows; ++r) {
+      for (int c = 0; c < a.columns; ++c) {
+        const auto at = static_cast<std::size_t>(r * a.columns + c);
+        if (std::isnan(a.values[at])) continue;
+        add_row({r, c, a.values[at], b.values[at]});
+        const std::string text = fmt::format(
+            "{} {}, {} {}", a.colours.label, format_number(static_cast<double>(a.values[at])),
+            b.colours.label, format_number(static_cast<double>(b.values[at])));
+        const bool heads = a.y.meaning == AxisMeaning::layer;
+        say(heads ? Target{.layer = r, .query_head = c} : Target{.token = c, .other_token = r},
+            text);
+        if (heads && a.group == 1) say({.layer = r, .head = c}, text);
       }
     }
   }
-
-  std::string value_text(const Target& target) const override {
-    const CellPanel& first = panels.front();
-    const bool heads = first.y.meaning == AxisMeaning::layer;
-    const int row = heads ? target.layer : target.other_token;
-    const int of_heads =
-        target.query_head < 0 && first.group == 1 ? target.head : target.query_head;
-    const int column = heads ? of_heads : target.token;
-    if (row < 0 || column < 0 || row >= first.rows || column >= first.columns) return {};
-    if (std::isnan(first.values[static_cast<std::size_t>(row * first.columns + column)])) return {};
-    std::string text;
-    for (const CellPanel& panel : panels) {
-      const float value = panel.values[static_cast<std::size_t>(row * panel.columns + column)];
-      text += (text.empty() ? "" : ", ") + panel.colours.label + " " +
-              format_number(static_cast<double>(value));
-    }
-    return text;
-  }
-
-  std::string caption() const override { return words; }
 
  private:
   static bool is_narrow(const DrawRequest& request) { return request.width < 330.0; }
@@ -147,91 +118,6 @@ class CellMaps : public Figure {
   }
 };
 
-/// Norms of every token's value and the attention it receives, in one head.
-class SinkNorms final : public Figure {
- public:
-  Selection selection;
-  std::vector<double> received;  // [T] mean attention from later tokens
-  std::vector<double> norms;     // [T] ‖v‖₂
-
-  double natural_height(const DrawRequest& request) const override {
-    return panels_natural_height(request.style, grid(), request.width);
-  }
-
-  Scene draw(const DrawRequest& request) const override {
-    const Style& style = request.style;
-    Scene scene = make_scene(style, request.width, request.height);
-    PanelGrid panels = grid();
-    show_limits(request, panels);
-    const std::vector<Axes> axes = add_panels(scene, style, panels);
-    SeriesLook others = series_look(style, 0);
-    SeriesLook sink = series_look(style, 6);
-    sink.shape = MarkerShape::triangle;
-    std::vector<std::int32_t> tokens(received.size());
-    std::iota(tokens.begin(), tokens.end(), 0);
-    for (int p = 0; p < 2; ++p) {
-      const std::vector<double>& values = p == 0 ? received : norms;
-      std::vector<Point> points;
-      for (std::size_t t = 0; t < values.size(); ++t)
-        points.push_back({static_cast<double>(t), values[t]});
-      const std::span<const Point> all(points);
-      const std::span<const std::int32_t> ids(tokens);
-      const auto at = static_cast<std::size_t>(p);
-      add_dots(scene, style, axes[at], all.subspan(1), others, 2.0, ids.subspan(1));
-      add_dots(scene, style, axes[at], all.first(1), sink, 5.5, ids.first(1));
-      label(scene, style, axes[at], points.front());
-    }
-    return scene;
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"token", "received_attention", "value_norm_l2"});
-    for (std::size_t t = 0; t < norms.size(); ++t)
-      csv.row({static_cast<long>(t), received[t], norms[t]});
-  }
-
-  std::string value_text(const Target& target) const override {
-    if (target.token < 0 || target.token >= static_cast<int>(norms.size())) return {};
-    const auto t = static_cast<std::size_t>(target.token);
-    return fmt::format("attention {}, norm {}", format_number(received[t]),
-                       format_number(norms[t]));
-  }
-
-  std::string caption() const override {
-    return fmt::format(
-        "Layer {}, head {}: a, mean attention that a token receives from later ones; b, the norm "
-        "of its value. Token 0 is the triangle: a sink receives much attention and, with a small "
-        "value, adds little.",
-        selection.layer, selection.head);
-  }
-
- private:
-  static void label(Scene& scene, const Style& style, const Axes& axes, Point data) {
-    const Point at = axes.to_page(data.x, data.y);
-    if (!axes.plot.contains(at)) return;
-    add_note(scene, style, "token 0",
-             {at.x + 5.0, at.y + style.fonts->cap_height() * style.small / 2});
-  }
-
-  PanelGrid grid() const {
-    ValueRange attention, norm;
-    for (const double value : received) {
-      if (value > 0.0) attention.add(value);
-    }
-    norm.add(norms);
-    const Axis x = x_axis("Token", {-0.02 * static_cast<double>(norms.size()),
-                                    1.02 * static_cast<double>(norms.size())});
-    PanelGrid grid;
-    grid.panels.push_back(
-        {"Attention received", x,
-         y_axis("Mean attention", within(attention.padded_log(), kShare), AxisScale::log)});
-    grid.panels.push_back({"Norm of the value", x, y_axis("‖v‖₂", norm.from_zero())});
-    grid.least_width = 90.0;
-    grid.aspect = 1.35;
-    return grid;
-  }
-};
-
 /// Values [L,Hq] as a panel, one column to a query head.
 CellPanel head_panel(const Trace& trace, const Matrix& values, std::string title,
                      std::string label) {
@@ -245,13 +131,7 @@ CellPanel head_panel(const Trace& trace, const Matrix& values, std::string title
   panel.group = model.group_size();
   panel.heads = query_head_rows(trace);
   panel.present = query_heads_of_layers(trace);
-  // A column is a query head; if that is not the key-value head, it cannot be selected.
-  panel.x = head_axis(columns);
-  if (model.group_size() > 1) {
-    std::vector<std::string> names;
-    for (int h = 0; h < columns; ++h) names.push_back(std::to_string(h));
-    panel.x = name_axis(std::move(names), "Query head");
-  }
+  panel.x = query_head_axis(columns, model.group_size());
   panel.colours.label = std::move(label);
   panel.number = "{:.2f}";
   panel.values.assign(values.data(), values.data() + values.size());
@@ -285,8 +165,8 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
   drop.colours.high = range.empty() || range.high <= 0.0 ? 1.0 : range.high;
   if (drop.colours.high < 0.01) drop.number = "";  // all would read 0.00
   figure->panels.push_back(std::move(drop));
-  figure->columns = {"layer", "query_head", "sink_strength", "error_without_token_0"};
-  figure->words = fmt::format(
+  figure->write({"layer", "query_head", "sink_strength", "error_without_token_0"});
+  figure->caption_text = fmt::format(
       "a, mean attention on token 0 from all later queries{}, per query head, outlined above 0.3; "
       "b, relative error of the head's output (before W_O) if token 0 alone is evicted, mean over "
       "{} queries between tokens 1 and {}.",
@@ -294,7 +174,7 @@ std::unique_ptr<const Figure> heads_figure(const FigureInput& input, int last, P
                   : fmt::format(" that see it within the model's {} of {} tokens", reach.name(),
                                 format_count(reach.span())),
       queries.size(), last);
-  figure->words += absent_rows_text(figure->panels.front().present);
+  figure->caption_text += absent_rows_text(figure->panels.front().present);
   return figure;
 }
 
@@ -331,8 +211,8 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   figure->panels.push_back(panel(mean.logits, "Logits, averaged", "Mean logit", true));
   figure->panels.push_back(
       panel(mean.probabilities, "Probabilities, averaged", "Mean attention", false));
-  figure->columns = {"query", "key", "mean_logit", "mean_attention"};
-  figure->words = fmt::format(
+  figure->write({"query", "key", "mean_logit", "mean_attention"});
+  figure->caption_text = fmt::format(
       "Attention among the first {} tokens, mean over all query heads of {}: a, logits; b, "
       "probabilities. A sink that is clear in b may be weak in a, which averages logits "
       "(StreamingLLM, figure 2, shows logits).",
@@ -342,25 +222,56 @@ std::unique_ptr<const Figure> averages_figure(const FigureInput& input, bool all
   return figure;
 }
 
+/// Norms of every token's value and the attention it receives, in one head.
 std::unique_ptr<const Figure> norms_figure(const FigureInput& input, Progress& progress) {
   const Trace& trace = *input.trace;
   const Selection& s = input.selection;
-  auto figure = std::make_unique<SinkNorms>();
-  figure->selection = s;
   const Matrix values = trace.value(s.layer, s.head);
   const Matrix keys = trace.key(s.layer, s.head);
   const int group = trace.layer_model(s.layer).group_size();
-  figure->received.assign(static_cast<std::size_t>(trace.length()), 0.0);
+  std::vector<double> attention(static_cast<std::size_t>(trace.length()), 0.0);
   for (int g = 0; g < group; ++g) {
     const Matrix queries = trace.query(s.layer, s.head * group + g);
     const std::vector<float> received = received_attention(
         view(queries), view(keys), trace.attention(s.layer).of(s.head * group + g),
         trace.reach(s.layer), progress);
     for (std::size_t t = 0; t < received.size(); ++t)
-      figure->received[t] += static_cast<double>(received[t]) / group;
+      attention[t] += static_cast<double>(received[t]) / group;
   }
-  for (int t = 0; t < trace.length(); ++t)
-    figure->norms.push_back(static_cast<double>(values.row(t).norm()));
+  LinePanels::Panel received{.title = "Attention received"}, norms{.title = "Norm of the value"};
+  for (LinePanels::Panel* panel : {&received, &norms}) {
+    panel->dots = {{.look = 0, .size = 2.0},
+                   {.look = 6, .shape = MarkerShape::triangle, .size = 5.5, .beside = "token 0"}};
+  }
+  auto figure = std::make_unique<LinePanels>();
+  figure->add_row({"token", "received_attention", "value_norm_l2"});
+  ValueRange positive, norm;
+  for (int t = 0; t < trace.length(); ++t) {
+    const double own = attention[static_cast<std::size_t>(t)];
+    const auto length = static_cast<double>(values.row(t).norm());
+    for (const auto& [panel, value] : {std::pair{&received, own}, {&norms, length}}) {
+      LinePanels::Dots& dots = panel->dots[t == 0 ? 1 : 0];
+      dots.points.push_back({static_cast<double>(t), value});
+      dots.tokens.push_back(t);
+    }
+    if (own > 0.0) positive.add(own);
+    norm.add(length);
+    figure->add_row({t, own, length});
+    figure->say({.token = t},
+                fmt::format("attention {}, norm {}", format_number(own), format_number(length)));
+  }
+  received.x = norms.x = x_axis("Token", {-0.02 * trace.length(), 1.02 * trace.length()});
+  received.y = y_axis("Mean attention", within(positive.padded_log(), kShare), AxisScale::log);
+  norms.y = y_axis("‖v‖₂", norm.from_zero());
+  figure->panels = {std::move(received), std::move(norms)};
+  figure->legend = true;  // no names at the ends of lines
+  figure->least_width = 90.0;
+  figure->aspect = 1.35;
+  figure->caption_text = fmt::format(
+      "Layer {}, head {}: a, mean attention that a token receives from later ones; b, the norm of "
+      "its value. Token 0 is the triangle: a sink receives much attention and, with a small value, "
+      "adds little.",
+      s.layer, s.head);
   return figure;
 }
 
@@ -380,24 +291,21 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "sinks", "Sinks",
       "Attention sinks: the mean attention on token 0 and the output error without it, per query "
       "head; logits and probabilities averaged over heads (StreamingLLM, figure 2); norms of "
       "values",
-      Topic::attention};
+      Topic::attention, compute, kTwoColumns, 2.4);
   info.needs = {.head = true, .step = true, .comparison = true};
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
-  info.choices = {{"show",
-                   "Show",
-                   "Strength of the sink and error without it; mean attention of the layer or the "
-                   "model; value norms of the head",
-                   {"heads", "averages", "averages-model", "norms"}}};
+  info.choices = {
+      word_choice("show", "Show",
+                  "Strength of the sink and error without it; mean attention of the layer or the "
+                  "model; value norms of the head",
+                  {"heads", "averages", "averages-model", "norms"})};
   info.shows = [](std::string_view setting, const Choices&) {  // no policy is at work
     return setting != "budget";
   };
-  info.compute = compute;
   return info;
 }
 

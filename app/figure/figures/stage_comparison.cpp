@@ -10,17 +10,6 @@
 
 namespace kvloupe::figure {
 
-namespace {
-ChoiceInfo word_choice(std::string name, std::string title, std::string tooltip,
-                       std::vector<std::string> values) {
-  ChoiceInfo choice{.name = std::move(name),
-                    .title = std::move(title),
-                    .tooltip = std::move(tooltip),
-                    .values = std::move(values)};
-  return choice;
-}
-}  // namespace
-
 std::vector<ChoiceInfo> stage_choices() {
   return {
       word_choice("base", "Base",

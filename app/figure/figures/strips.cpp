@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/plot/cell_map.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/scene/scene.h"
@@ -35,7 +36,7 @@ std::vector<LegendEntry> legend(const Style& style, const std::vector<Strips::Se
     if (look.filled) {
       entry.fill = look.colour;
     } else {
-      entry.stroke = Stroke{look.colour, 0.8, {}, Cap::butt};
+      entry.stroke = Stroke{look.colour, 0.8};
     }
     entries.push_back(std::move(entry));
   }
@@ -85,9 +86,7 @@ void add_joints(Scene& scene, const Style& style, const Places& places,
           .line(places.of(second[i].value, at_row(r, second[i].place)));
     }
   }
-  if (joints.verbs.empty()) return;
-  joints.stroke = Stroke{style.colours.grid, 0.7, {}, Cap::butt};
-  scene.add(std::move(joints));
+  add_stroked(scene, std::move(joints), {style.colours.grid, 0.7});
 }
 
 void add_marks(Scene& scene, const Style& style, const Places& places, const Strips::Series& series,
@@ -198,10 +197,7 @@ Scene Strips::draw(const DrawRequest& request) const {
       const auto edge = static_cast<double>(r);
       rows.move(places.of(places.values().first, edge)).line(places.of(places.values().last, edge));
     }
-    if (!rows.verbs.empty()) {
-      rows.stroke = Stroke{style.colours.grid, 0.4, {}, Cap::butt};
-      scene.add(std::move(rows));
-    }
+    add_stroked(scene, std::move(rows), {style.colours.grid, 0.4});
     if (column.reference) add_level(scene, style, axes, *column.reference, "", places.turned);
     if (joined && column.series.size() > 1) add_joints(scene, style, places, column);
     std::size_t in_row = 1;
@@ -224,9 +220,8 @@ void Strips::write_csv(CsvWriter& csv) const {
     for (const Series& series : column.series) {
       for (std::size_t r = 0; r < series.rows.size(); ++r) {
         for (const Mark& mark : series.rows[r]) {
-          csv.row({std::string_view(column.title), std::string_view(series.name),
-                   std::string_view(row_names[r]), static_cast<long>(mark.target.layer),
-                   static_cast<long>(mark.target.head), mark.value});
+          csv.row({column.title, series.name, row_names[r], mark.target.layer, mark.target.head,
+                   mark.value});
         }
       }
     }
@@ -253,6 +248,44 @@ std::string Strips::value_text(const Target& target) const {
     }
   }
   return text;
+}
+
+std::unique_ptr<Strips> query_head_strips(const FigureInput& input, Progress& progress,
+                                          std::vector<Strips::Series> series, std::string label,
+                                          std::string measure, const QueryHeadCosines& numbers) {
+  const Trace& trace = *input.trace;
+  const int layers = trace.model().num_layers;
+  long query_heads = 0;
+  for (int layer = 0; layer < layers; ++layer) query_heads += trace.layer_model(layer).num_heads;
+  progress.set_total(query_heads);
+  progress.count("query heads", query_heads);
+  auto figure = std::make_unique<Strips>();
+  for (int layer = 0; layer < layers; ++layer) {
+    const ModelInfo& model = trace.layer_model(layer);
+    for (Strips::Series& one : series) one.rows.emplace_back();
+    figure->row_names.push_back(std::to_string(layer));
+    Matrix keys;
+    for (int q = 0; q < model.num_heads; ++q) {
+      progress.advance();
+      const int head = model.head_of(q);
+      if (q % model.group_size() == 0) keys = trace.key(layer, head);
+      const std::vector<double> values = numbers(keys, trace.query(layer, q));
+      for (std::size_t i = 0; i < series.size(); ++i) {
+        series[i].rows.back().push_back({values[i],
+                                         place_in_row(q, model.num_heads),
+                                         {.layer = layer, .head = head, .query_head = q},
+                                         {}});
+      }
+    }
+  }
+  Strips::Column column{.reference = 0.0, .series = std::move(series)};
+  column.x = x_axis(std::move(label), cosines_and_zero(range_of(column.series)));
+  figure->columns.push_back(std::move(column));
+  figure->y = layer_axis(layers);
+  figure->row_height = std::clamp(3.2 * trace.most_query_heads(), 12.0, 26.0);
+  figure->measure = std::move(measure);
+  figure->row_measure = "of_layer";
+  return figure;
 }
 
 }  // namespace kvloupe::figure

@@ -3,6 +3,8 @@
 // to a policy. Within a row, heads stand from top to bottom in their order. With many layers, the
 // rows would need a whole page: then layers lie along x, and heads stand from left to right.
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +57,14 @@ class Strips final : public Figure {
   void write_csv(CsvWriter& csv) const override;
   std::string value_text(const Target& target) const override;
 };
+
+/// Rows of layers with a mark for each query head, of cosines: [query head] of each series.
+using QueryHeadCosines =
+    std::function<std::vector<double>(const Matrix& keys, const Matrix& queries)>;
+/// The figure of `numbers` for the keys and the queries of every query head; `series` without rows.
+std::unique_ptr<Strips> query_head_strips(const FigureInput& input, Progress& progress,
+                                          std::vector<Strips::Series> series, std::string label,
+                                          std::string measure, const QueryHeadCosines& numbers);
 
 /// The place of head `index` of `count` within its row.
 inline double place_in_row(int index, int count) { return (index + 0.5) / count; }

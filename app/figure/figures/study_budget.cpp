@@ -1,16 +1,10 @@
 // A measure of a study against the budget: each policy's mean over the prompts, with its interval,
 // or with the prompts themselves where they are few.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <span>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
 
 namespace kvloupe::figure::study_budget_figure {
@@ -20,33 +14,6 @@ namespace {
 // Names of lines stand at their ends; more or longer ones go above the plot, where none is cut.
 constexpr std::size_t kMostNamesAtEnds = 5;
 constexpr std::size_t kLongestNameAtEnd = 18;
-
-/// One policy at one budget.
-struct Place {
-  std::string policy, budget;
-  double x = 0.0;
-  std::size_t prompts = 0;
-  MeanInterval value;
-};
-
-class StudyBudget final : public Figure {
- public:
-  LinePanels lines;
-  std::vector<Place> places;
-  std::string x_name, y_name;
-
-  double natural_height(const DrawRequest& request) const override {
-    return lines.natural_height(request);
-  }
-  Scene draw(const DrawRequest& request) const override { return lines.draw(request); }
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "budget", x_name, "prompts", y_name, "low_95", "high_95"});
-    for (const Place& one : places) {
-      csv.row({std::string_view(one.policy), std::string_view(one.budget), one.x,
-               static_cast<long>(one.prompts), one.value.mean, one.value.low, one.value.high});
-    }
-  }
-};
 
 /// Places of the budgets: percent of the prompt if all are written so, else mean entries.
 std::vector<double> places_of(const MeasureTable& table, bool percent) {
@@ -104,53 +71,34 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return at[a] < at[b]; });
-  auto figure = std::make_unique<StudyBudget>();
-  LinePanels::Panel panel;
-  ValueRange x, y;
+  auto figure = std::make_unique<LinePanels>();
+  figure->add_row({"policy", "budget", percent ? "budget_percent" : "budget_entries", "prompts",
+                   table.measure + (difference ? "_difference" : "_mean"), "low_95", "high_95"});
   std::size_t fewest = table.prompts.size(), most = 0;
   std::vector<double> sorted;
   for (const std::size_t b : order) sorted.push_back(at[b]);
-  const Lanes lanes(sorted, table.policies.size(), table.prompts.size());
+  BudgetCurves curves(sorted, table.policies.size(), table.prompts.size());
   bool hits = true;  // whether the bands are of shares of prompts
   for (std::size_t p = difference ? 1 : 0; p < table.policies.size(); ++p) {
-    LinePanels::Line line{.name = table.policies[p], .look = static_cast<int>(p), .marked = true};
-    LinePanels::Line dots{
-        .look = line.look, .thin = true, .marks_only = true, .id = table.policies[p]};
-    LinePanels::Band band;
-    band.look = line.look;
+    curves.add_policy(table.policies[p], static_cast<int>(p));
     for (const std::size_t b : order) {
       progress.check();
-      const Values values = known_values(table, p, b, difference);
+      Values values = known_values(table, p, b, difference);
       if (values.own.empty()) continue;
       const MeanInterval one = difference
                                    ? paired_interval(values.own, values.firsts, measure.share)
                                    : mean_interval(values.own, measure.share);
-      figure->places.push_back(
-          {table.policies[p], table.budgets[b], at[b], values.own.size(), one});
+      figure->add_row({table.policies[p], table.budgets[b], at[b], values.own.size(), one.mean,
+                       one.low, one.high});
       fewest = std::min(fewest, values.own.size());
       most = std::max(most, values.own.size());
-      line.points.push_back({at[b], one.mean});
-      x.add(at[b]);
-      if (values.own.size() < kFewestForBootstrap) {
-        for (std::size_t i = 0; i < values.own.size(); ++i) {
-          dots.points.push_back({lanes.at(at[b], p, i), values.own[i] - values.firsts[i]});
-          x.add(dots.points.back().x);
-          y.add(dots.points.back().y);
-        }
-        continue;
-      }
-      hits &= measure.share && are_hits(values.own) && are_hits(values.firsts);
-      band.x.push_back(at[b]);
-      band.low.push_back(one.low);
-      band.high.push_back(one.high);
-      y.add(one.low);
-      y.add(one.high);
+      if (values.own.size() >= kFewestForBootstrap)
+        hits &= measure.share && are_hits(values.own) && are_hits(values.firsts);
+      for (std::size_t i = 0; i < values.own.size(); ++i) values.own[i] -= values.firsts[i];
+      curves.add(at[b], one, values.own);
     }
-    if (line.points.empty()) continue;
-    panel.lines.push_back(std::move(line));
-    if (!dots.points.empty()) panel.lines.push_back(std::move(dots));
-    if (!band.x.empty()) panel.bands.push_back(std::move(band));
   }
+  LinePanels::Panel panel = curves.panel(percent);
   if (panel.lines.empty()) {
     throw WorkError(fmt::format("figure study-budget: no value of measure {} is known{}",
                                 table.measure, difference ? " for two policies" : ""));
@@ -159,16 +107,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const double level = difference ? 0.0 : student_mean(table.full).mean;
   if (std::isfinite(level)) {
     panel.levels.push_back({level, ""});
-    y.add(level);
+    curves.y.add(level);
   }
-  panel.x = x_axis(percent ? "Budget (% of the prompt)" : "Budget N (entries)", x.padded_log(),
-                   AxisScale::log);
   panel.y = y_axis((difference ? "Δ " : "") + axis_text(measure),
-                   difference ? y.padded() : within(y.padded(), bounds_of(measure)));
-  panel.y_grid = true;
+                   difference ? curves.y.padded() : within(curves.y.padded(), bounds_of(measure)));
   const auto names_too_long = [](const auto& line) { return line.name.size() > kLongestNameAtEnd; };
-  figure->lines.legend = table.policies.size() - (difference ? 1 : 0) > kMostNamesAtEnds ||
-                         std::any_of(panel.lines.begin(), panel.lines.end(), names_too_long);
+  figure->legend = table.policies.size() - (difference ? 1 : 0) > kMostNamesAtEnds ||
+                   std::any_of(panel.lines.begin(), panel.lines.end(), names_too_long);
   const std::string things = measure.task == kReplayTask ? "traces" : "prompts";
   std::string intervals;
   if (fewest < kFewestForBootstrap)
@@ -182,9 +127,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
         " Bands: 95 % of {} bootstrap resamples of the {}, the same for all policies{}.",
         format_count(kResamples), things, difference ? ", so that the differences are paired" : "");
   }
-  figure->lines.panels.push_back(std::move(panel));
-  figure->x_name = percent ? "budget_percent" : "budget_entries";
-  figure->y_name = table.measure + (difference ? "_difference" : "_mean");
+  figure->panels.push_back(std::move(panel));
   figure->caption_text = fmt::format(
       "{}{}{}, by budget: mean over {}{}{}.{}{}{}", measure.title,
       difference ? " less that of " + table.policies.front() + " on the same prompt" : "",
@@ -206,15 +149,14 @@ FigureInfo entry() {
       "A measure of a study against the budget: for each policy the mean over the prompts with "
       "its 95 % interval (of shares Wilson's, else the bootstrap's), or with each prompt where "
       "they "
-      "are fewer than 10; or the paired difference from the first policy");
-  info.aspect = 1.4;
-  ChoiceInfo show{"show",
-                  "Show",
+      "are fewer than 10; or the paired difference from the first policy",
+      compute, kColumn, 1.4);
+  ChoiceInfo show =
+      word_choice("show", "Show",
                   "Each policy's mean, or its difference from the study's first policy, prompt by "
                   "prompt",
-                  {"mean", "difference"}};
+                  {"mean", "difference"});
   info.choices = {study_measure_choice(), show, study_block_choice()};
-  info.compute = compute;
   return info;
 }
 

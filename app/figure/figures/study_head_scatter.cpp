@@ -1,23 +1,13 @@
 // Every head of a study as a point: two measures, means over the prompts with their intervals, and
 // a third as its colour.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "analysis/error.h"
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/marks.h"
-#include "app/plot/ticks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_head_scatter_figure {
 
@@ -38,6 +28,10 @@ class StudyHeadScatter final : public PanelFigure {
   bool log_x = false, log_y = false;
   std::vector<Point3> heads;  // with both numbers
 
+  double colour_of(const Point3& one) const {
+    return colour.name.empty() ? one.head.layer : one.colour.mean;
+  }
+
   void draw_panels(Scene& scene, const DrawRequest& request,
                    const std::vector<Axes>& all) const override {
     const Style& style = request.style;
@@ -57,8 +51,7 @@ class StudyHeadScatter final : public PanelFigure {
                            : -1;
       auto& [points, targets] = of_colour[step];
       points.push_back({head.x.mean, head.y.mean});
-      Target target{.layer = head.head.layer, .head = head.head.head};
-      targets.push_back(target);
+      targets.push_back({.layer = head.head.layer, .head = head.head.head});
       const Point at = axes.to_page(head.x.mean, head.y.mean);
       if (axes.plot.contains(at)) names.emplace_back(at, name_of(head));
     }
@@ -73,30 +66,6 @@ class StudyHeadScatter final : public PanelFigure {
     add_colour_bar(scene, style, axes.plot, colours);
   }
 
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"layer", "head", "x_measure", "x", "x_low_95", "x_high_95", "x_prompts", "y_measure",
-             "y", "y_low_95", "y_high_95", "y_prompts", "colour_measure", "colour"});
-    for (const Point3& one : heads) {
-      csv.row({static_cast<long>(one.head.layer), static_cast<long>(one.head.head),
-               std::string_view(x.name), one.x.mean, one.x.low, one.x.high,
-               static_cast<long>(one.x.count), std::string_view(y.name), one.y.mean, one.y.low,
-               one.y.high, static_cast<long>(one.y.count),
-               std::string_view(colour.name.empty() ? kLayer : colour.name), colour_of(one)});
-    }
-  }
-
-  std::string value_text(const Target& target) const override {
-    if (target.layer < 0) return {};
-    for (const Point3& one : heads) {
-      if (one.head.layer != target.layer || one.head.head != target.head) continue;
-      std::string text = mean_text(x, one.x) + ", " + mean_text(y, one.y);
-      if (!colour.name.empty())
-        text += fmt::format(", {} {}", colour.title, format_number(one.colour.mean));
-      return text;
-    }
-    return {};
-  }
-
  private:
   /// Whether it stands for enough prompts: of fewer, bars would hide the points.
   static bool has_interval(const StudentMean& mean) { return mean.count >= kFewestForBootstrap; }
@@ -104,16 +73,6 @@ class StudyHeadScatter final : public PanelFigure {
     return one.head.head >= 0 ? fmt::format("{}.{}", one.head.layer, one.head.head)
                               : fmt::format("{}", one.head.layer);
   }
-  static std::string mean_text(const StudyMeasure& measure, const StudentMean& mean) {
-    std::string text = measure.title + " " + format_number(mean.mean);
-    if (mean.count > 1)
-      text += fmt::format(" ({} to {})", format_number(mean.low), format_number(mean.high));
-    return text;
-  }
-  double colour_of(const Point3& one) const {
-    return colour.name.empty() ? one.head.layer : one.colour.mean;
-  }
-
   /// A faint cross as long as the two intervals; returns where the lines are.
   std::vector<Rect> draw_intervals(Scene& scene, const Style& style, const Axes& axes) const {
     Path crosses;
@@ -134,9 +93,8 @@ class StudyHeadScatter final : public PanelFigure {
       if (has_interval(one.y)) line(one.x.mean, one.y.low, one.x.mean, one.y.high);
     }
     if (crosses.verbs.empty()) return lines;
-    crosses.stroke = Stroke{
-        style.colours.faint.with_alpha(heads.size() > kManyHeads ? 0.4 : 0.7), 0.4, {}, Cap::butt};
-    scene.add(std::move(crosses));
+    add_stroked(scene, std::move(crosses),
+                {style.colours.faint.with_alpha(heads.size() > kManyHeads ? 0.4 : 0.7), 0.4});
     return lines;
   }
 
@@ -225,6 +183,15 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::map<HeadMeasureTable::Head, StudentMean> colour_means;
   if (!by_layer) colour_means = means_of(chosen_heads(input, colour));
 
+  figure->add_row({"layer", "head", "x_measure", "x", "x_low_95", "x_high_95", "x_prompts",
+                   "y_measure", "y", "y_low_95", "y_high_95", "y_prompts", "colour_measure",
+                   "colour"});
+  const auto mean_text = [](const StudyMeasure& measure, const StudentMean& mean) {
+    std::string text = measure.title + " " + format_number(mean.mean);
+    if (mean.count > 1)
+      text += fmt::format(" ({} to {})", format_number(mean.low), format_number(mean.high));
+    return text;
+  };
   std::vector<double> xs, ys;
   ValueRange x_range, y_range;
   for (const auto& [head, mean] : x_means) {
@@ -237,6 +204,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const auto third = colour_means.find(head);
     point.colour = third == colour_means.end() ? student_mean({}) : third->second;
     figure->heads.push_back(point);
+    figure->add_row({head.layer, head.head, x, point.x.mean, point.x.low, point.x.high,
+                     point.x.count, y, point.y.mean, point.y.low, point.y.high, point.y.count,
+                     by_layer ? kLayer : colour, figure->colour_of(point)});
+    std::string text = mean_text(figure->x, point.x) + ", " + mean_text(figure->y, point.y);
+    if (!by_layer)
+      text += fmt::format(", {} {}", figure->colour.title, format_number(point.colour.mean));
+    figure->say({.layer = head.layer, .head = head.head}, text);
     xs.push_back(mean.mean);
     ys.push_back(other->second.mean);
     x_range.add(xs.back());
@@ -283,11 +257,11 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "head-scatter", "Heads by two measures",
       "Every head as a point: two measures of a study, means over its prompts with 95 % intervals "
-      "(Student, from 10 prompts on), and a third as the colour. A click selects the head");
+      "(Student, from 10 prompts on), and a third as the colour. A click selects the head",
+      compute, kColumn, 1.25);
   info.unfit = why_no_heads;
   info.limits = true;
   info.zoom = Zoom::both;
-  info.aspect = 1.25;
   ChoiceInfo scale = curve_scale_choice();
   scale.tooltip =
       "Linear axes; logarithmic ones where all values are above 0; auto: where they span a decade "
@@ -302,7 +276,6 @@ FigureInfo entry() {
       study_budget_choice(),
       study_block_choice(),
       scale};
-  info.compute = compute;
   return info;
 }
 

@@ -1,20 +1,10 @@
 // Heads × prompts of a study: which heads have the same value on every prompt, and which do not.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_heads_figure {
 
@@ -65,35 +55,11 @@ class StudyHeads final : public PanelFigure {
     add_cells(scene, style, axes[0], cells, count, static_cast<int>(prompts.size()), colours);
     draw_spread(scene, style, axes[1]);
     for (const Axes& at : axes) {
-      for (int r = 0; r < count; ++r) {
-        const HeadMeasureTable::Head& head = rows[static_cast<std::size_t>(r)].head;
-        Target target{.layer = head.layer, .head = head.head};
-        const double height = at.plot.height / count;
-        scene.regions.push_back(
-            {{at.plot.x, at.plot.y + r * height, at.plot.width, height}, target});
-      }
+      add_cell_regions(scene, at.plot, rows.size(), 1, [&](std::size_t r, std::size_t) {
+        return Target{.layer = rows[r].head.layer, .head = rows[r].head.head};
+      });
     }
     add_colour_bar(scene, style, axes[1].plot, colours);
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"layer", "head", "mean", "standard_deviation", "prompt", measure.name});
-    for (const Row& row : rows) {
-      for (std::size_t p = 0; p < prompts.size(); ++p) {
-        csv.row({static_cast<long>(row.head.layer), static_cast<long>(row.head.head), row.mean,
-                 row.deviation, std::string_view(prompts[p]), row.values[p]});
-      }
-    }
-  }
-
-  std::string value_text(const Target& target) const override {
-    for (const Row& row : rows) {
-      if (row.head.layer != target.layer || row.head.head != target.head) continue;
-      return fmt::format("{} {}: mean {}, standard deviation {}",
-                         row.head.head >= 0 ? "head" : "layer", row.name(), format_number(row.mean),
-                         format_number(row.deviation));
-    }
-    return {};
   }
 
  private:
@@ -160,10 +126,7 @@ class StudyHeads final : public PanelFigure {
         ranges.move(axes.to_page(*least, at)).line(axes.to_page(*greatest, at));
       }
     }
-    if (!ranges.verbs.empty()) {
-      ranges.stroke = Stroke{look.colour.with_alpha(0.5), 0.6, {}, Cap::butt};
-      scene.add(std::move(ranges));
-    }
+    add_stroked(scene, std::move(ranges), {look.colour.with_alpha(0.5), 0.6});
     SeriesLook mean{.colour = style.colours.ink, .shape = MarkerShape::star};
     add_dots(scene, style, axes, means, mean, few() ? 0.8 * mark : mark);
   }
@@ -237,10 +200,19 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     });
   }
   for (const std::size_t p : order) figure->prompts.push_back(table.prompts[p]);
+  figure->add_row({"layer", "head", "mean", "standard_deviation", "prompt", figure->measure.name});
   for (Row& row : figure->rows) {
     std::vector<double> sorted;
-    for (const std::size_t p : order) sorted.push_back(row.values[p]);
+    for (const std::size_t p : order) {
+      sorted.push_back(row.values[p]);
+      figure->add_row({row.head.layer, row.head.head, row.mean, row.deviation, table.prompts[p],
+                       row.values[p]});
+    }
     row.values = std::move(sorted);
+    figure->say(
+        {.layer = row.head.layer, .head = row.head.head},
+        fmt::format("{} {}: mean {}, standard deviation {}", row.head.head >= 0 ? "head" : "layer",
+                    row.name(), format_number(row.mean), format_number(row.deviation)));
   }
   const bool of_heads = figure->rows.front().head.head >= 0;
   figure->caption_text = fmt::format(
@@ -266,18 +238,15 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-heads", "Heads over prompts",
       "A measure of every head on every prompt of a study, heads ordered by their mean, and how "
-      "far each head's values spread: stable and unstable heads");
+      "far each head's values spread: stable and unstable heads",
+      compute, kTwoColumns, 1.5);
   info.limits = true;
   info.unfit = why_no_heads;
-  info.width_mm = 178.0;
-  info.aspect = 1.5;
-  const ChoiceInfo prompts{"prompts",
-                           "Prompts",
-                           "The order of the prompts: the study's, or by their mean over the heads",
-                           {"study", "mean"}};
+  const ChoiceInfo prompts = word_choice(
+      "prompts", "Prompts",
+      "The order of the prompts: the study's, or by their mean over the heads", {"study", "mean"});
   info.choices = {study_measure_choice(), study_policy_choice(), study_budget_choice(),
                   study_block_choice(), prompts};
-  info.compute = compute;
   return info;
 }
 

@@ -1,186 +1,22 @@
 // A measure of a study layer by layer and prompt by prompt; and as a figure of its own how far the
 // sets agree that a replay (open loop) and the run in the model (closed loop) retain.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <map>
-#include <optional>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
-#include "app/figure/comparison.h"
+#include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/figures/line_panels.h"
 #include "app/figure/figures/of_study.h"
-#include "app/figure/panel_figure.h"
-#include "app/plot/cell_map.h"
-#include "app/plot/marks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::study_layers_figure {
 
 namespace {
 
-struct PolicyValues {
-  std::string policy;
+/// A policy's place: its look, and its name as a line of chance, if it is one.
+struct Named {
+  std::string name;
   int look = 0;
-  std::string chance = {};      // its name as a line of chance; empty: another policy
-  std::vector<double> prompts;  // [prompts] mean over the heads
-  MeanInterval mean;            // over the prompts
-  bool few = false;             // fewer prompts than an interval takes: they are drawn themselves
-  std::vector<std::optional<MeanInterval>> layers;  // [L] mean over the prompts
-  std::vector<std::vector<double>> layer_prompts;   // [L] of each prompt
-};
-
-SeriesLook look_of(const Style& style, const PolicyValues& one) {
-  return one.chance.empty() ? series_look(style, one.look) : chance_look(style);
-}
-
-class StudyLayers final : public PanelFigure {
- public:
-  StudyMeasure measure;
-  std::vector<std::string> prompts;
-  std::vector<PolicyValues> policies;
-  std::string scale = "linear";  // a value of curve_scale_choice()
-
-  /// The axis of both panels.
-  Axis values_axis() const {
-    LinePanels::Panel all;  // for its values alone
-    LinePanels::Line line;
-    ValueRange range;
-    const auto add = [&](double value) {
-      range.add(value);
-      if (std::isfinite(value)) line.points.push_back({0.0, value});
-    };
-    for (const PolicyValues& one : policies) {
-      for (const double value : one.prompts) add(value);
-      for (const auto& layer : one.layers) {
-        if (!layer || one.few) continue;
-        add(layer->low);
-        add(layer->high);
-      }
-      for (const auto& layer : one.layer_prompts) {
-        if (!one.few) break;
-        for (const double value : layer) add(value);
-      }
-    }
-    all.lines.push_back(std::move(line));
-    const Axis curve = curve_axis(axis_text(measure), all, scale);
-    if (curve.scale == AxisScale::log) return curve;
-    return y_axis(axis_text(measure), within(range.padded(), bounds_of(measure)));
-  }
-
-  void draw_panels(Scene& scene, const DrawRequest& request,
-                   const std::vector<Axes>& axes) const override {
-    const Style& style = request.style;
-    if (with_layers()) draw_layers(scene, style, axes.front());
-    draw_prompts(scene, style, axes.back());
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"policy", "layer", "prompt", measure.name, "low_95", "high_95"});
-    const double none = std::numeric_limits<double>::quiet_NaN();
-    for (const PolicyValues& one : policies) {
-      for (std::size_t l = 0; l < one.layers.size(); ++l) {
-        if (!one.layers[l]) continue;
-        csv.row({std::string_view(one.policy), static_cast<long>(l), "", one.layers[l]->mean,
-                 one.layers[l]->low, one.layers[l]->high});
-      }
-      for (std::size_t p = 0; p < prompts.size(); ++p) {
-        if (!std::isfinite(one.prompts[p])) continue;
-        csv.row({std::string_view(one.policy), "", std::string_view(prompts[p]), one.prompts[p],
-                 none, none});
-      }
-      csv.row({std::string_view(one.policy), "", "", one.mean.mean, one.mean.low, one.mean.high});
-    }
-  }
-
- private:
-  bool with_layers() const {
-    return std::any_of(policies.begin(), policies.end(),
-                       [](const PolicyValues& one) { return !one.layers.empty(); });
-  }
-
-  Legend legend(const Style& style) const override {
-    std::vector<SeriesLabel> labels;
-    for (const PolicyValues& one : policies)
-      labels.push_back({one.chance.empty() ? one.policy : one.chance, 0.0, look_of(style, one)});
-    return labels;
-  }
-
-  PanelGrid grid(const DrawRequest& request) const override {
-    PanelGrid grid{.least_width = 84.0, .aspect = 1.15, .beside = 6.0};
-    std::size_t layers = 0;
-    for (const PolicyValues& one : policies) layers = std::max(layers, one.layers.size());
-    const Axis y = values_axis();
-    if (with_layers()) {
-      grid.panels.push_back(Panel{
-          .title = "By layer", .x = layer_axis(static_cast<int>(layers)), .y = y, .y_grid = true});
-    }
-    Panel by_prompt{.title = measure.task == kReplayTask ? "Each trace" : "Each prompt"};
-    // Their colours and marks say which is which where the names have no room.
-    std::vector<std::string> names;
-    for (const PolicyValues& one : policies)
-      names.push_back(request.legend ? std::string(" ") : one.policy);
-    by_prompt.x = name_axis(std::move(names), "Policy");
-    by_prompt.y = y;
-    by_prompt.y_grid = true;
-    grid.panels.push_back(std::move(by_prompt));
-    return grid;
-  }
-
-  void draw_layers(Scene& scene, const Style& style, const Axes& axes) const {
-    for (const bool band : {true, false}) {  // bands hide no line
-      for (const PolicyValues& one : policies) {
-        const SeriesLook look = look_of(style, one);
-        std::vector<double> x, low, high;
-        std::vector<Point> line;
-        for (std::size_t l = 0; l < one.layers.size(); ++l) {
-          if (!one.layers[l]) continue;
-          x.push_back(static_cast<double>(l) + 0.5);
-          low.push_back(one.layers[l]->low);
-          high.push_back(one.layers[l]->high);
-          line.push_back({x.back(), one.layers[l]->mean});
-        }
-        if (x.empty()) continue;
-        if (band && one.few) {
-          SeriesLook faint = look;
-          faint.colour = look.colour.with_alpha(0.55);
-          faint.filled = false;
-          for (std::size_t l = 0; l < one.layer_prompts.size(); ++l) {
-            add_strip(scene, style, axes, static_cast<double>(l), one.layer_prompts[l], faint, true,
-                      2.0);
-          }
-        } else if (band) {
-          add_band(scene, axes, x, low, high, look.colour.with_alpha(0.18));
-        } else if (!look.marked) {
-          add_line(scene, axes, line, look);
-        } else {
-          add_marked_line(scene, style, axes, line, look);
-        }
-      }
-    }
-  }
-
-  void draw_prompts(Scene& scene, const Style& style, const Axes& axes) const {
-    for (std::size_t p = 0; p < policies.size(); ++p) {
-      const PolicyValues& one = policies[p];
-      const SeriesLook look = look_of(style, one);
-      add_strip(scene, style, axes, static_cast<double>(p), one.prompts, look);
-      const double middle = static_cast<double>(p) + 0.5;
-      // On a logarithmic axis an interval from 0 begins at the foot.
-      const double foot = std::min(axes.y.first, axes.y.last);
-      if (one.mean.mean < foot) continue;
-      if (!one.few) {
-        scene.add(make_line(axes.to_page(middle, std::max(one.mean.low, foot)),
-                            axes.to_page(middle, one.mean.high), style.colours.ink, 1.4));
-      }
-      scene.add(make_line(axes.to_page(middle - 0.3, one.mean.mean),
-                          axes.to_page(middle + 0.3, one.mean.mean), style.colours.ink, 1.0));
-    }
-  }
+  bool chance = false;
 };
 
 void keep_known(std::vector<double>& values) {
@@ -214,65 +50,132 @@ std::vector<std::vector<double>> by_layer(const HeadMeasureTable& heads, std::si
   return layers;
 }
 
+/// The curve of a policy over the layers with its band; of few prompts, each of them.
+void add_layers(LinePanels::Panel& panel, const Named& policy,
+                const std::vector<std::vector<double>>& layers, bool few, bool share,
+                const std::function<void(std::size_t, const MeanInterval&)>& write) {
+  LinePanels::Line line{.name = policy.name, .look = policy.look, .marked = !policy.chance};
+  line.chance = policy.chance;
+  LinePanels::Band band{.look = policy.chance ? -1 : policy.look};
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    if (few) {
+      panel.strips.push_back({static_cast<double>(l), layers[l], policy.look, policy.chance, true});
+    }
+    if (layers[l].empty()) continue;
+    const MeanInterval mean = mean_interval(layers[l], share);
+    write(l, mean);
+    line.points.push_back({static_cast<double>(l) + 0.5, mean.mean});
+    band.x.push_back(line.points.back().x);
+    band.low.push_back(mean.low);
+    band.high.push_back(mean.high);
+  }
+  panel.lines.push_back(std::move(line));
+  if (!few) panel.bands.push_back(std::move(band));
+}
+
+/// The axis of both panels.
+Axis values_axis(const StudyMeasure& measure, const std::vector<double>& values,
+                 const std::string& scale) {
+  LinePanels::Panel all;  // for its values alone
+  ValueRange range;
+  range.add(values);
+  all.lines.emplace_back();
+  for (const double value : values) {
+    if (std::isfinite(value)) all.lines.back().points.push_back({0.0, value});
+  }
+  const Axis curve = curve_axis(axis_text(measure), all, scale);
+  if (curve.scale == AxisScale::log) return curve;
+  return y_axis(axis_text(measure), within(range.padded(), bounds_of(measure)));
+}
+
 std::unique_ptr<const Figure> make_figure(const FigureInput& input, Progress& progress,
                                           bool drift) {
   progress.check();
   const StudyTable& study = *input.evaluation->study;
   const MeasureTable table = chosen_table(input, false, drift ? kAgreement : "");
   const std::size_t budget = chosen_budget(input, table);
-  auto figure = std::make_unique<StudyLayers>();
-  figure->measure = described(table.measure);
-  figure->prompts = table.prompts;
+  const StudyMeasure measure = described(table.measure);
+  auto figure = std::make_unique<LinePanels>();
   const std::vector<std::string> chance = chance_names(table.policies);
+  const std::string things = measure.task == kReplayTask ? "traces" : "prompts";
+  LinePanels::Panel by_layer_panel{.title = "By layer"};
+  LinePanels::Panel by_prompt{.title = "Each " + things.substr(0, things.size() - 1)};
+  std::vector<std::string> names;
+  std::vector<double> shown;  // all values of the axis
+  std::size_t most_layers = 0;
+  bool few = false;
+  figure->add_row({"policy", "layer", "prompt", measure.name, "low_95", "high_95"});
   for (std::size_t p = 0; p < table.policies.size(); ++p) {
     progress.check();
-    PolicyValues one;
-    one.chance = chance[p];
-    one.policy = table.policies[p];
-    one.look = static_cast<int>(p);
-    one.prompts = table.row(p, budget);
-    std::vector<double> known = one.prompts;
+    const std::string& policy = table.policies[p];
+    const std::vector<double> values = table.row(p, budget);
+    std::vector<double> known = values;
     keep_known(known);
     if (known.empty()) continue;
-    one.mean = mean_interval(known, figure->measure.share);
-    one.few = known.size() < kFewestForBootstrap;
-    one.layer_prompts = by_layer(head_table(study, table, p, budget), table.prompts.size());
-    for (const std::vector<double>& layer : one.layer_prompts) {
-      one.layers.emplace_back();
-      if (!layer.empty()) one.layers.back() = mean_interval(layer, figure->measure.share);
+    const bool own_few = known.size() < kFewestForBootstrap;
+    few |= own_few;
+    const MeanInterval mean = mean_interval(known, measure.share);
+    const auto layers = by_layer(head_table(study, table, p, budget), table.prompts.size());
+    most_layers = std::max(most_layers, layers.size());
+    const Named named{chance[p].empty() ? policy : chance[p], static_cast<int>(p),
+                      !chance[p].empty()};
+    add_layers(by_layer_panel, named, layers, own_few, measure.share,
+               [&](std::size_t layer, const MeanInterval& one) {
+                 figure->add_row({policy, layer, "", one.mean, one.low, one.high});
+                 if (own_few) return;
+                 shown.push_back(one.low);
+                 shown.push_back(one.high);
+               });
+    for (const auto& layer : layers) {
+      if (own_few) shown.insert(shown.end(), layer.begin(), layer.end());
     }
-    figure->policies.push_back(std::move(one));
+    shown.insert(shown.end(), known.begin(), known.end());
+    const auto cell = static_cast<double>(names.size());
+    names.push_back(policy);
+    by_prompt.strips.push_back({cell, values, named.look, named.chance, false, true, mean.mean,
+                                own_few ? 0.0 : mean.low, own_few ? 0.0 : mean.high});
+    for (std::size_t i = 0; i < table.prompts.size(); ++i) {
+      if (std::isfinite(values[i]))
+        figure->add_row({policy, "", table.prompts[i], values[i], kUnknown, kUnknown});
+    }
+    figure->add_row({policy, "", "", mean.mean, mean.low, mean.high});
   }
-  if (!drift) figure->scale = input.choice("scale");
-  if (figure->policies.empty()) {
+  if (names.empty()) {
     throw WorkError(fmt::format("{}: no value of measure {} at budget {} is known",
                                 study.path.string(), table.measure, table.budgets[budget]));
   }
-  const std::string things = figure->measure.task == kReplayTask ? "traces" : "prompts";
-  const bool layers = std::any_of(figure->policies.begin(), figure->policies.end(),
-                                  [](const PolicyValues& one) { return !one.layers.empty(); });
-  const bool few = std::any_of(figure->policies.begin(), figure->policies.end(),
-                               [](const PolicyValues& one) { return one.few; });
+  by_layer_panel.x = layer_axis(static_cast<int>(most_layers));
+  by_layer_panel.y = by_prompt.y =
+      values_axis(measure, shown, drift ? "linear" : input.choice("scale"));
+  by_layer_panel.y_grid = by_prompt.y_grid = true;
   figure->caption_text = fmt::format(
-      "{}{}, budget {}{}, over {}. {}{}.{}{}{}", figure->measure.title,
+      "{}{}, budget {}{}, over {}. {}, and the mean.{}{}{}", measure.title,
       drift
           ? ": overlap |A ∩ B| / |A ∪ B| of the sets that a replay on the full run and the run in "
             "the model retain, mean over the steps from the first eviction on"
-          : task_text(figure->measure),
+          : task_text(measure),
       budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
       prompts_text(table, static_cast<long>(table.prompts.size())),
-      layers ? "a, by layer, mean over its heads; b, each of the " + things
-             : "Each of the " + things,
-      ", and the mean",
+      most_layers > 0 ? "a, by layer, mean over its heads; b, each of the " + things
+                      : "Each of the " + things,
       few ? " With fewer than 10 " + things + " an interval would be too narrow: dots are the " +
                 things + " themselves."
           : fmt::format(" Intervals: 95 %, {}of {} bootstrap resamples of the {}.",
-                        figure->measure.share ? "of shares of 0 and 1 Wilson’s, else " : "",
+                        measure.share ? "of shares of 0 and 1 Wilson’s, else " : "",
                         format_count(kResamples), things),
-      figure->values_axis().scale == AxisScale::log
-          ? " Logarithmic axis; what is not above 0 is left out."
-          : "",
+      by_prompt.y.scale == AxisScale::log ? " Logarithmic axis; what is not above 0 is left out."
+                                          : "",
       closing_text(input, drift ? "" : table.measure));
+  // Their colours and marks say which is which where the names have no room.
+  by_prompt.x = name_axis(std::vector<std::string>(names.size(), " "), "Policy");
+  by_prompt.names_without_legend = std::move(names);
+  if (most_layers == 0) by_prompt.lines = std::exchange(by_layer_panel.lines, {});
+  if (most_layers > 0) figure->panels.push_back(std::move(by_layer_panel));
+  figure->panels.push_back(std::move(by_prompt));
+  figure->legend = true;
+  figure->least_width = 84.0;
+  figure->aspect = 1.15;
+  figure->beside = 6.0;
   return figure;
 }
 
@@ -282,9 +185,11 @@ FigureInfo loops_entry() {
   FigureInfo info = study_figure(
       "study-loops", "Open against closed loop, over prompts",
       "Agreement of the sets that a replay (open loop) and the run in the model (closed loop) "
-      "retain, by layer and by prompt: of the task drift of a study");
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
+      "retain, by layer and by prompt: of the task drift of a study",
+      [](const FigureInput& input, Progress& progress) {
+        return make_figure(input, progress, true);
+      },
+      kTwoColumns, 2.4);
   info.choices = {study_budget_choice(), study_block_choice()};
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (std::string why = why_no_study(evaluation); !why.empty()) return why;
@@ -294,9 +199,6 @@ FigureInfo loops_entry() {
     return "has no runs of task drift, which compare the open with the closed loop; add \"drift\" "
            "to the study's tasks and run kvloupe-capture study";
   };
-  info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(input, progress, true);
-  };
   return info;
 }
 
@@ -305,14 +207,13 @@ FigureInfo entry() {
       "study-layers", "Measure by layer, over prompts",
       "A measure of a study by layer, mean over its heads, and on each prompt: for each "
       "policy the mean over the prompts with its 95 % interval, or the prompts where they are "
-      "fewer than 10");
-  info.width_mm = 178.0;
-  info.aspect = 2.4;
+      "fewer than 10",
+      [](const FigureInput& input, Progress& progress) {
+        return make_figure(input, progress, false);
+      },
+      kTwoColumns, 2.4);
   info.choices = {study_measure_choice(), study_budget_choice(), study_block_choice(),
                   curve_scale_choice()};
-  info.compute = [](const FigureInput& input, Progress& progress) {
-    return make_figure(input, progress, false);
-  };
   return info;
 }
 

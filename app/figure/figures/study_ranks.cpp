@@ -1,22 +1,10 @@
 // Policies of a study ranked on every prompt: mean ranks with a critical difference.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <numeric>
-#include <optional>
 
-#include "analysis/error.h"
 #include "analysis/study/study_statistics.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
-#include "app/plot/series.h"
-#include "app/plot/value_axis.h"
-#include "app/scene/scene.h"
 
 namespace kvloupe::figure::study_ranks_figure {
 
@@ -61,19 +49,6 @@ class StudyRanks final : public Figure {
     for (std::size_t b = 0; b < axes.size(); ++b) draw_panel(scene, style, axes[b], budgets[b]);
     keep_fitting_texts(scene);
     return scene;
-  }
-
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"budget", "policy", "mean_rank", "critical_difference", "prompts", "chi_squared", "f",
-             "p", "as_good_as_the_best"});
-    for (const Ranked& one : budgets) {
-      for (std::size_t p = 0; p < policies.size(); ++p) {
-        csv.row({std::string_view(one.budget), std::string_view(policies[p]),
-                 one.ranks.mean_ranks[p], one.ranks.critical_difference,
-                 static_cast<long>(one.ranks.prompts), one.ranks.chi_squared, one.ranks.f,
-                 one.ranks.p, static_cast<long>(one.as_good_as_the_best(p))});
-      }
-    }
   }
 
  private:
@@ -129,10 +104,9 @@ class StudyRanks final : public Figure {
   /// A line through all rows at the rank of chance.
   static void add_chance(Scene& scene, const Style& style, const Axes& axes, double rank) {
     const SeriesLook look = chance_look(style);
-    Path line = make_line({axes.to_page(rank, 0.0).x, axes.plot.y},
-                          {axes.to_page(rank, 0.0).x, axes.plot.bottom()}, look.colour, look.width);
-    line.stroke->dash = look.dash;
-    scene.add(std::move(line));
+    scene.add(make_line({axes.to_page(rank, 0.0).x, axes.plot.y},
+                        {axes.to_page(rank, 0.0).x, axes.plot.bottom()}, look.colour, look.width,
+                        look.dash));
   }
 
   void draw_panel(Scene& scene, const Style& style, const Axes& axes, const Ranked& one) const {
@@ -228,10 +202,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
                    [&](std::size_t a, std::size_t b) { return total[a] < total[b]; });
   for (const std::size_t place : order) figure->policies.push_back(table.policies[policies[place]]);
   figure->chance = chance_names(figure->policies);
+  figure->add_row({"budget", "policy", "mean_rank", "critical_difference", "prompts", "chi_squared",
+                   "f", "p", "as_good_as_the_best"});
   for (Ranked& one : figure->budgets) {
+    PolicyRanks& ranks = one.ranks;
     std::vector<double> sorted;
-    for (const std::size_t place : order) sorted.push_back(one.ranks.mean_ranks[place]);
-    one.ranks.mean_ranks = std::move(sorted);
+    for (const std::size_t place : order) sorted.push_back(ranks.mean_ranks[place]);
+    ranks.mean_ranks = std::move(sorted);
+    for (std::size_t p = 0; p < figure->policies.size(); ++p) {
+      figure->add_row({one.budget, figure->policies[p], ranks.mean_ranks[p],
+                       ranks.critical_difference, ranks.prompts, ranks.chi_squared, ranks.f,
+                       ranks.p, one.as_good_as_the_best(p)});
+    }
   }
   figure->measure = measure.title;
   figure->has_best = measure.better != Better::neither;
@@ -270,8 +252,8 @@ FigureInfo entry() {
   FigureInfo info = study_figure(
       "study-ranks", "Ranks of policies, over prompts",
       "Policies ranked on each prompt of a study: mean ranks, the Friedman test, and Nemenyi's "
-      "critical difference (Demšar 2006)");
-  info.aspect = 1.6;
+      "critical difference (Demšar 2006)",
+      compute, kColumn, 1.6);
   info.unfit = [](const Evaluation& evaluation) -> std::string {
     if (std::string why = why_no_study(evaluation); !why.empty()) return why;
     const StudyTable& study = *evaluation.study;
@@ -280,7 +262,6 @@ FigureInfo entry() {
                        study.compared_policies, study.compared_prompts);
   };
   info.choices = {study_measure_choice(), study_budget_choice("all"), study_block_choice()};
-  info.compute = compute;
   return info;
 }
 

@@ -1,18 +1,8 @@
 // Heads × tokens: the step at which each token left each head.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "analysis/numeric/statistics.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/plot/cell_map.h"
 #include "app/plot/map_plot.h"
-#include "app/plot/ticks.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::survival_figure {
 
@@ -34,7 +24,6 @@ class Survival final : public Figure {
   int steps = 0;
   bool by_layer = true;
   bool same_heads = true;  // all layers have a cache with as many heads
-  std::string policy;
   std::vector<Row> rows;
 
   double natural_height(const DrawRequest& request) const override {
@@ -80,11 +69,9 @@ class Survival final : public Figure {
             {static_cast<double>(first), last + 1.0, plot.y.first, plot.y.last});
     add_share(scene, style, plot, rect);
     const double height = rect.height / static_cast<double>(rows.size());
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      scene.regions.push_back(
-          {{rect.x, rect.y + static_cast<double>(r) * height, rect.width, height},
-           {.layer = rows[r].layer, .head = rows[r].head}});
-    }
+    add_cell_regions(scene, rect, rows.size(), 1, [&](std::size_t r, std::size_t) {
+      return Target{.layer = rows[r].layer, .head = rows[r].head};
+    });
     add_token_regions(scene, {rect, plot.x, plot.y}, height);
     return scene;
   }
@@ -93,9 +80,7 @@ class Survival final : public Figure {
     csv.row({"layer", "head", "token", "left_at_step"});
     for (const Row& row : rows) {
       for (std::size_t i = 0; i < row.evicted_at.size(); ++i) {
-        csv.row({static_cast<long>(row.layer), static_cast<long>(row.head),
-                 static_cast<long>(first) + static_cast<long>(i),
-                 static_cast<long>(row.evicted_at[i])});
+        csv.row({row.layer, row.head, first + i, row.evicted_at[i]});
       }
     }
   }
@@ -113,16 +98,6 @@ class Survival final : public Figure {
     if (own == rows.end() || own->evicted_at.empty()) return all;
     const int step = own->evicted_at[token];
     return (step < 0 ? std::string("stays; ") : fmt::format("leaves at step {}; ", step)) + all;
-  }
-
-  std::string caption() const override {
-    return fmt::format(
-        "Step at which each token leaves each head under {}; the last colour: the token stays. "
-        "Rows are heads, {}. Above: the share of heads in which a token stays to the end.",
-        policy,
-        by_layer ? "layer by layer"
-                 : "each beside the head that keeps the most similar tokens (Jaccard), from the "
-                   "first head on");
   }
 
  private:
@@ -242,7 +217,14 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   figure->last =
       input.selection.last_token < 0 ? input.trace->length() - 1 : input.selection.last_token;
   figure->steps = static_cast<int>(replay.blocks.size());
-  figure->policy = replay.policy;
+  figure->caption_text = fmt::format(
+      "Step at which each token leaves each head under {}; the last colour: the token stays. Rows "
+      "are heads, {}. Above: the share of heads in which a token stays to the end.",
+      replay.policy,
+      input.choice("order") == "layer"
+          ? "layer by layer"
+          : "each beside the head that keeps the most similar tokens (Jaccard), from the first "
+            "head on");
   figure->by_layer = input.choice("order") == "layer";
   figure->same_heads = input.trace->model().cache_heads.empty();
   for (int layer = 0; layer < input.trace->model().num_layers; ++layer) {
@@ -264,22 +246,18 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "survival", "Survival in all heads",
       "Every head is a row, every token a column; the colour is the step at which the token left "
       "the head. Above: the share of heads in which a token stays",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 1.8);
   info.zoom = Zoom::x;
   info.limits = true;
   info.needs = {.tokens = true, .policy = true, .all_layers = true};
-  info.width_mm = 178.0;
-  info.aspect = 1.8;
   info.choices = {
-      {"order",
-       "Order",
-       "Heads layer by layer, or each beside the one that keeps the most similar tokens",
-       {"layer", "likeness"}}};
-  info.compute = compute;
+      word_choice("order", "Order",
+                  "Heads layer by layer, or each beside the one that keeps the most similar tokens",
+                  {"layer", "likeness"})};
   return info;
 }
 

@@ -1,15 +1,8 @@
 // The text itself, each token on a ground of its fate or its score.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/segment_band.h"
 #include "app/figure/token_state.h"
-#include "app/plot/frame.h"
 #include "app/plot/text_flow.h"
 
 namespace kvloupe::figure::tokens_figure {
@@ -19,7 +12,6 @@ namespace {
 class Tokens final : public Figure {
  public:
   Selection selection;
-  std::string policy;
   bool by_score = false;
   TokenText tokens;
   std::vector<TokenState> states;
@@ -27,6 +19,10 @@ class Tokens final : public Figure {
   std::vector<float> scores;  // NaN: no score
   std::vector<std::int32_t> evicted_at;
   GivenTokens given;
+
+  bool any(TokenState state) const {
+    return std::find(states.begin(), states.end(), state) != states.end();
+  }
 
   double natural_height(const DrawRequest& request) const override {
     Scene scratch = make_scene(request.style, request.width, 100.0);
@@ -63,8 +59,7 @@ class Tokens final : public Figure {
     csv.row({"token", "text", "state", "evicted_at", "score"});
     for (long t = selection.first_token; t <= selection.last_token; ++t) {
       const auto i = static_cast<std::size_t>(t);
-      csv.row({t, std::string_view(tokens.text[i]), std::string_view(state_name(states[i])),
-               static_cast<long>(evicted_at[i]), static_cast<double>(scores[i])});
+      csv.row({t, tokens.text[i], state_name(states[i]), evicted_at[i], scores[i]});
     }
   }
 
@@ -79,23 +74,7 @@ class Tokens final : public Figure {
     return out;
   }
 
-  std::string caption() const override {
-    std::string which = format_tokens(selection.first_token, selection.last_token);
-    which.front() = 'T';
-    return fmt::format(
-        "{} after step {} in layer {}, head {} under {}; {}{}.{}", which, selection.step,
-        selection.layer, selection.head, policy,
-        by_score ? "the stronger the background, the higher the score"
-                 : "evicted tokens are struck through",
-        any(TokenState::beyond_window) ? ", those beyond the model's window are faint" : "",
-        given_sentence(given, "dashes below"));
-  }
-
  private:
-  bool any(TokenState state) const {
-    return std::find(states.begin(), states.end(), state) != states.end();
-  }
-
   int first_shown(const DrawRequest& request) const {
     if (!request.x_range) return selection.first_token;
     return std::clamp(static_cast<int>(request.x_range->first), selection.first_token,
@@ -123,13 +102,11 @@ class Tokens final : public Figure {
     const Palette& c = style.colours;
     std::vector<LegendEntry> entries;
     if (by_score) {
+      entries.push_back({"high score", MarkerShape::square, mix(c.paper, c.retained, 0.45)});
       entries.push_back(
-          {"high score", MarkerShape::square, mix(c.paper, c.retained, 0.45), std::nullopt});
-      entries.push_back({"low score", MarkerShape::square, mix(c.paper, c.retained, 0.08),
-                         Stroke{c.grid, 0.5, {}, Cap::butt}});
+          {"low score", MarkerShape::square, mix(c.paper, c.retained, 0.08), Stroke{c.grid, 0.5}});
     } else {
-      entries.push_back(
-          {"retained", MarkerShape::square, mix(c.paper, c.retained, 0.35), std::nullopt});
+      entries.push_back({"retained", MarkerShape::square, mix(c.paper, c.retained, 0.35)});
     }
     const auto with_pattern = [&](LegendEntry entry, TokenState state) {
       if (!style.patterns) return entry;
@@ -146,16 +123,15 @@ class Tokens final : public Figure {
     }
     if (!by_score && any(TokenState::synthetic)) {
       entries.push_back(with_pattern(
-          {"synthetic", MarkerShape::square, mix(c.paper, c.pivot, 0.35), std::nullopt},
-          TokenState::synthetic));
+          {"synthetic", MarkerShape::square, mix(c.paper, c.pivot, 0.35)}, TokenState::synthetic));
     }
     if (any(TokenState::merged)) {
-      entries.push_back(with_pattern({"merged", MarkerShape::diamond, c.merged, std::nullopt},
-                                     TokenState::merged));
+      entries.push_back(
+          with_pattern({"merged", MarkerShape::diamond, c.merged}, TokenState::merged));
     }
     if (any(TokenState::evicted)) {
-      entries.push_back({"evicted (struck)", MarkerShape::circle, std::nullopt,
-                         Stroke{c.evicted, 0.7, {}, Cap::butt}});
+      entries.push_back(
+          {"evicted (struck)", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.7}});
     }
     return add_legend(scene, style, {2.0, 2.0}, request.width - 4.0, entries) + 3.0;
   }
@@ -167,7 +143,6 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const HeadReplay* head = &head_of(replay, s.layer, s.head);
   auto figure = std::make_unique<Tokens>();
   figure->selection = s;
-  figure->policy = fmt::format("{}, N = {}", replay.policy, format_count(replay.budget));
   figure->by_score = input.choice("colour") == "score";
   figure->states = token_states(replay, *head, s.step);
   progress.check();
@@ -184,25 +159,30 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   }
   figure->given = given_tokens(*input.trace);
   figure->tokens = token_text(input.trace->tokens(), count);
+  std::string which = format_tokens(s.first_token, s.last_token);
+  which.front() = 'T';
+  figure->caption_text = fmt::format(
+      "{} after step {} in layer {}, head {} under {}, N = {}; {}{}.{}", which, s.step, s.layer,
+      s.head, replay.policy, format_count(replay.budget),
+      figure->by_score ? "the stronger the background, the higher the score"
+                       : "evicted tokens are struck through",
+      figure->any(TokenState::beyond_window) ? ", those beyond the model's window are faint" : "",
+      given_sentence(figure->given, "dashes below"));
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "tokens", "Token text",
       "The text; the background of each token shows its fate or its score at the step. Evicted "
       "tokens are struck through, protected ones underlined",
-      Topic::kept};
+      Topic::kept, compute, kTwoColumns, 1.0);
   info.needs = {.head = true, .step = true, .tokens = true, .policy = true, .scores = true};
-  info.width_mm = 178.0;
-  info.aspect = 1.0;
-  info.choices = {{"colour",
-                   "Colour",
-                   "The background of a token shows its fate or its score",
-                   {"fate", "score"}}};
-  info.compute = compute;
+  info.choices = {word_choice("colour", "Colour",
+                              "The background of a token shows its fate or its score",
+                              {"fate", "score"})};
   return info;
 }
 

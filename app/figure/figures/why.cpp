@@ -1,21 +1,10 @@
 // Why one token stays or leaves: its score and rank against those needed to stay, step by step.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/explain.h"
-#include "app/figure/comparison.h"
 #include "app/figure/figures/figures.h"
-#include "app/figure/panel_figure.h"
 #include "app/figure/token_state.h"
-#include "app/plot/marks.h"
-#include "app/plot/panels.h"
 #include "app/plot/text_flow.h"
-#include "app/plot/value_axis.h"
 
 namespace kvloupe::figure::why_figure {
 
@@ -23,13 +12,32 @@ namespace {
 
 class Why final : public Figure {
  public:
-  Selection selection;
-  std::string policy;
-  int budget = 0;
-  int steps = 0;     // of the replay
   std::string text;  // of the token
   TokenExplanation explanation;
   bool attention = false;  // the score is one, and not negative
+
+  /// One sentence: when it came, what protected it, when and why it left.
+  std::string fate() const {
+    int protected_steps = 0;
+    for (const StepReason& one : explanation.steps)
+      protected_steps += one.decided && is_protection(one.fate) ? 1 : 0;
+    std::string sentence = fmt::format("It entered at step {}", explanation.entered);
+    if (protected_steps > 0)
+      sentence += fmt::format(", was protected at {} step{}", protected_steps,
+                              protected_steps == 1 ? "" : "s");
+    if (explanation.left < 0) return sentence + " and stayed to the end.";
+    const bool by_itself = last().fate == Fate::beyond_window;
+    const std::string how = std::string(by_itself ? "" : "was ") + leaving_text(last().fate);
+    sentence += explanation.left == explanation.entered
+                    ? fmt::format(" and {} at once", how)
+                    : fmt::format(" and {} at step {}", how, explanation.left);
+    if (last().rank > 0)
+      sentence += fmt::format(", ranked {} of {}", format_count(last().rank),
+                              format_count(last().cache_size));
+    if (std::isfinite(last().margin))
+      sentence += fmt::format(", {} from the threshold", format_number(last().margin));
+    return sentence + ".";
+  }
 
   double natural_height(const DrawRequest& request) const override {
     return top(request) + panels_natural_height(request.style, grid(0.0), request.width);
@@ -61,9 +69,8 @@ class Why final : public Figure {
     csv.row({"step", "cache_size", "score", "rank", "threshold", "margin", "retained", "reason"});
     for (const StepReason& one : explanation.steps) {
       const std::string why = reason_text(explanation, one);
-      csv.row({static_cast<long>(one.step), static_cast<long>(one.cache_size), one.score,
-               static_cast<long>(one.rank), one.threshold, one.margin,
-               static_cast<long>(one.retained), std::string_view(why)});
+      csv.row({one.step, one.cache_size, one.score, one.rank, one.threshold, one.margin,
+               one.retained, why});
     }
   }
 
@@ -74,42 +81,11 @@ class Why final : public Figure {
     return {};
   }
 
-  std::string caption() const override {
-    return fmt::format(
-        "Token {} in layer {}, head {} under {} with N = {}: a, its score, and the lowest score of "
-        "the entries kept by score (dashed); b, its rank in the cache, and the number of entries "
-        "kept (dashed). {}",
-        explanation.token, selection.layer, selection.head, policy, format_count(budget), fate());
-  }
-
  private:
   /// No room for words and a second panel.
   static bool is_small(const DrawRequest& request) { return request.height < 140.0; }
 
   const StepReason& last() const { return explanation.steps.back(); }
-
-  /// One sentence: when it came, what protected it, when and why it left.
-  std::string fate() const {
-    int protected_steps = 0;
-    for (const StepReason& one : explanation.steps)
-      protected_steps += one.decided && is_protection(one.fate) ? 1 : 0;
-    std::string sentence = fmt::format("It entered at step {}", explanation.entered);
-    if (protected_steps > 0)
-      sentence += fmt::format(", was protected at {} step{}", protected_steps,
-                              protected_steps == 1 ? "" : "s");
-    if (explanation.left < 0) return sentence + " and stayed to the end.";
-    const bool by_itself = last().fate == Fate::beyond_window;
-    const std::string how = std::string(by_itself ? "" : "was ") + leaving_text(last().fate);
-    sentence += explanation.left == explanation.entered
-                    ? fmt::format(" and {} at once", how)
-                    : fmt::format(" and {} at step {}", how, explanation.left);
-    if (last().rank > 0)
-      sentence += fmt::format(", ranked {} of {}", format_count(last().rank),
-                              format_count(last().cache_size));
-    if (std::isfinite(last().margin))
-      sentence += fmt::format(", {} from the threshold", format_number(last().margin));
-    return sentence + ".";
-  }
 
   std::vector<std::string> verdict(const Style& style, double width) const {
     return wrap(style, fmt::format("Token {} “{}”. {}", explanation.token, text, fate()),
@@ -135,14 +111,13 @@ class Why final : public Figure {
     if (any([](const StepReason& r) {
           return r.decided && (r.fate == Fate::by_score || r.fate == Fate::by_second_stage);
         }))
-      entries.push_back({"kept by its score", MarkerShape::circle, c.retained, std::nullopt});
+      entries.push_back({"kept by its score", MarkerShape::circle, c.retained});
     if (any([](const StepReason& r) { return r.decided && is_protection(r.fate); }))
-      entries.push_back({"protected", MarkerShape::square, c.protected_, std::nullopt});
+      entries.push_back({"protected", MarkerShape::square, c.protected_});
     if (any([](const StepReason& r) { return r.decided && r.fate == Fate::merged; }))
-      entries.push_back({"merged", MarkerShape::diamond, c.merged, std::nullopt});
+      entries.push_back({"merged", MarkerShape::diamond, c.merged});
     if (any([](const StepReason& r) { return r.decided && r.fate == Fate::evicted; }))
-      entries.push_back(
-          {"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.9, {}, Cap::butt}});
+      entries.push_back({"evicted", MarkerShape::circle, std::nullopt, Stroke{c.evicted, 0.9}});
     return entries;
   }
 
@@ -200,10 +175,10 @@ class Why final : public Figure {
                  const std::vector<Point>& own) const {
     const Palette& c = style.colours;
     const double size = explanation.steps.size() > 60 ? 2.4 : 4.0;
-    Markers kept{MarkerShape::circle, size, c.retained, std::nullopt, {}};
-    Markers shielded{MarkerShape::square, size, c.protected_, std::nullopt, {}};
-    Markers merged{MarkerShape::diamond, size + 1.5, c.merged, std::nullopt, {}};
-    Markers evicted{MarkerShape::circle, 5.5, c.paper, Stroke{c.evicted, 1.1, {}, Cap::butt}, {}};
+    Markers kept{MarkerShape::circle, size, c.retained};
+    Markers shielded{MarkerShape::square, size, c.protected_};
+    Markers merged{MarkerShape::diamond, size + 1.5, c.merged};
+    Markers evicted{MarkerShape::circle, 5.5, c.paper, Stroke{c.evicted, 1.1}, {}};
     for (std::size_t i = 0; i < own.size(); ++i) {
       const StepReason& one = explanation.steps[i];
       if (!one.decided || !std::isfinite(own[i].y)) continue;
@@ -255,31 +230,30 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const HeadReplay& head = head_of(replay, s.layer, s.head);
   progress.check();
   auto figure = std::make_unique<Why>();
-  figure->selection = s;
-  figure->policy = replay.policy;
-  figure->budget = replay.budget;
   figure->attention = score_scale(parse_policy(replay.policy)) == ScoreScale::attention;
-  figure->steps = static_cast<int>(replay.blocks.size());
   const int token = s.token >= 0 ? s.token : closest_call(replay, head, s.step);
   figure->explanation = explain(replay, head, token);
   const auto at = static_cast<std::size_t>(token);
   figure->text = token_text(input.trace->tokens(), at + 1).text.back();
   figure->text.erase(0, figure->text.find_first_not_of(' '));
+  figure->caption_text = fmt::format(
+      "Token {} in layer {}, head {} under {} with N = {}: a, its score, and the lowest score of "
+      "the entries kept by score (dashed); b, its rank in the cache, and the number of entries "
+      "kept (dashed). {}",
+      token, s.layer, s.head, replay.policy, format_count(replay.budget), figure->fate());
   return figure;
 }
 
 }  // namespace
 
 FigureInfo entry() {
-  FigureInfo info{
+  FigureInfo info = figure_info(
       "why", "Why this token",
       "The selected token's score and rank at every step, compared with the lowest score kept and "
       "the number of entries kept; its protection, and the step at which it left. If no token is "
       "selected: the closest decision of the step",
-      Topic::kept};
+      Topic::kept, compute, kColumn, 1.2);
   info.needs = {.head = true, .step = true, .token = true, .policy = true, .scores = true};
-  info.aspect = 1.2;
-  info.compute = compute;
   return info;
 }
 
