@@ -14,10 +14,9 @@
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"
-#include "app/lesson/handout.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
-#include "app/lesson/web_page.h"
+#include "app/lesson/written_lesson.h"
 
 namespace kvloupe::cli::lesson_verb {
 
@@ -109,13 +108,9 @@ lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
   return traces;
 }
 
-/// Writes what `make` makes of the lesson, its `bytes`; 1 where it has problems, else 0.
-template <typename Made>
+/// Writes what `make` makes of the lesson, 1 where it has problems, else 0.
 int write_made(const std::string& path, const lesson::Lesson& chosen,
-               const std::vector<std::string>& paths,
-               Made (*make)(const lesson::Lesson&, const lesson::LessonTraces&,
-                            const figure::TextMetrics&, Progress&),
-               std::string Made::*bytes) {
+               const std::vector<std::string>& paths, decltype(&lesson::make_handout) make) {
   refuse_own_input(path, {paths.begin(), paths.end()});
   refuse_own_input(path, {chosen.path});
   OutputFile file(path);  // before the work: an unwritable target is known at once
@@ -123,8 +118,8 @@ int write_made(const std::string& path, const lesson::Lesson& chosen,
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   Progress progress;
-  const Made made = make(chosen, traces, fonts, progress);
-  file.write(made.*bytes);
+  const lesson::WrittenLesson made = make(chosen, traces, fonts, progress);
+  file.write(made.bytes);
   file.finish();
   report(made.problems);
   return made.problems.empty() ? 0 : 1;
@@ -146,13 +141,9 @@ int run_lesson(LessonOptions& o) {
   if (!o.pdf.empty() || !o.html.empty()) {
     refuse_same_outputs({o.pdf, o.html});
     int code = 0;
-    if (!o.pdf.empty()) {
-      code = write_made(o.pdf, chosen, o.traces, lesson::make_handout, &lesson::Handout::pdf);
-    }
-    if (!o.html.empty()) {
-      code = std::max(code, write_made(o.html, chosen, o.traces, lesson::make_web_page,
-                                       &lesson::WebPage::html));
-    }
+    if (!o.pdf.empty()) code = write_made(o.pdf, chosen, o.traces, lesson::make_handout);
+    if (!o.html.empty())
+      code = std::max(code, write_made(o.html, chosen, o.traces, lesson::make_web_page));
     return code;
   }
   window::WindowOptions options = options_of(o.window);

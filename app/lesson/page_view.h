@@ -8,7 +8,7 @@
 
 #include "analysis/progress.h"
 #include "app/demo/demo_trace.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/values.h"
 #include "app/request/figure_request.h"

@@ -320,6 +320,19 @@ RichText without_conditions(RichText text) {
   return text;
 }
 
+figure::document::TextBlocks blocks_of(const RichText& text) {
+  figure::document::TextBlocks blocks;
+  for (const Block& block : text) {
+    blocks.push_back({block.kind, {block.runs.begin(), block.runs.end()}, block.number});
+    for (std::size_t i = 0; i < block.runs.size(); ++i) {
+      figure::document::Run& run = blocks.back().runs[i];
+      run.pending = block.runs[i].slot.has_value();
+      if (run.pending) run.text = "…";
+    }
+  }
+  return blocks;
+}
+
 std::string plain_text(const RichText& text) {
   std::string plain;
   for (const Block& block : text) {

@@ -5,14 +5,14 @@
 #include <gmock/gmock.h>
 
 #include "analysis/output_file.h"
-#include "app/export/page.h"
+#include "app/document/document.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/chromium.h"
 #include "tests/figure/made_page.h"
 #include "tests/support/synthetic_trace.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 namespace {
 
 using ::testing::AllOf;
@@ -300,4 +300,4 @@ TEST_F(HtmlInBrowserTest, EveryFigureOpensAndSaysWhatItsTargetsSay) {
 }
 
 }  // namespace
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/error.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/map_margin.h"

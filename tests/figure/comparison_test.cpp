@@ -16,7 +16,7 @@
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"

@@ -16,7 +16,7 @@
 
 #include "analysis/error.h"
 #include "app/figure/figures/figure_catalog.h"
-#include "app/figure/table.h"
+#include "analysis/table.h"
 #include "app/scene/style.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"

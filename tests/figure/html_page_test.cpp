@@ -7,10 +7,9 @@
 #include <regex>
 
 #include "analysis/error.h"
-#include "app/export/page.h"
-#include "app/export/page_parts.h"
-#include "app/export/places.h"
-#include "app/export/themed_svg.h"
+#include "app/document/document.h"
+#include "app/document/places.h"
+#include "app/document/themed_svg.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
 #include "app/request/figure_service.h"
@@ -21,7 +20,7 @@
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 namespace {
 
 using nlohmann::json;
@@ -38,7 +37,7 @@ std::size_t count(std::string_view text, std::string_view word) {
 
 struct HtmlPageTest : ::testing::Test {
   TextMetrics fonts;
-  Page page = test::made_page(fonts);
+  Document page = test::made_page(fonts);
   std::string html = write_page(page);
   json data = test::page_data(html);
 };
@@ -156,7 +155,7 @@ TEST_F(HtmlPageTest, WhatDiffersBetweenTheThemesIsThereForBoth) {
 }
 
 TEST_F(HtmlPageTest, ALargeMapIsThinnedOutAndSaysSo) {
-  Page large = page;
+  Document large = page;
   large.sections[1].figures[1].pictures = {test::map_picture(fonts, 3000)};
   large.most_bytes = 1'000'000;
   const std::string out = write_page(large);
@@ -176,7 +175,7 @@ TEST_F(HtmlPageTest, ALargeMapIsThinnedOutAndSaysSo) {
 }
 
 TEST_F(HtmlPageTest, WhatCannotBeAPageIsRefused) {
-  Page wrong = page;
+  Document wrong = page;
   wrong.sections[0].figures[0].pictures.pop_back();
   EXPECT_THROW(write_page(wrong), WorkError);
   wrong.sections[0].figures[0].pictures.clear();
@@ -301,4 +300,4 @@ TEST_F(GalleryPageTest, DotsOfHeadsAreHeadsOnAPage) {
 }
 
 }  // namespace
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

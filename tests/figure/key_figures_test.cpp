@@ -7,7 +7,7 @@
 #include <map>
 
 #include "analysis/error.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"

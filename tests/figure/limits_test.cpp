@@ -12,7 +12,7 @@
 #include <random>
 #include <string>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/frame.h"

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"

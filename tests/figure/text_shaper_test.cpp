@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
 #include "app/plot/printable.h"

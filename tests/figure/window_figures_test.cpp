@@ -8,7 +8,7 @@
 #include <set>
 
 #include "analysis/error.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"

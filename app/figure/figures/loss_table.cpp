@@ -118,18 +118,16 @@ class LossTable final : public Figure {
   }
 
   std::optional<Table> table() const override {
-    Table table;
-    table.rows_are = "Policy";
-    table.columns_are = "Budget";
-    table.columns = budgets;
+    Table table{.upper = {{""}, {"Budget", budgets.size()}}, .columns = {"Policy"}};
+    for (const std::string& budget : budgets) table.columns.emplace_back(">" + budget);
     for (std::size_t p = 0; p < policies.size(); ++p) {
-      Table::Row row;
-      row.name = policies[p];
+      Table::Row& row = table.rows.emplace_back();
+      row.cells = {policies[p]};
       for (std::size_t b = 0; b < budgets.size(); ++b) {
-        row.cells.push_back(std::isfinite(value(p, b)) ? format_number(value(p, b)) : "");
-        row.best.push_back(is_best(p, b));
+        Table::Cell& cell = row.cells.emplace_back(
+            std::isfinite(value(p, b)) ? format_number(value(p, b)) : "");
+        cell.best = is_best(p, b);
       }
-      table.rows.push_back(std::move(row));
     }
     return table;
   }

@@ -1,4 +1,4 @@
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "analysis/error.h"
-#include "app/export/page.h"
+#include "app/document/document.h"
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/scene.h"
@@ -60,9 +60,10 @@ std::string table_of(const FigureInfo& info, const MadeFigure& made) {
                      " is no table, so it cannot be written as .tex; choose .csv, or .pdf for its "
                      "picture");
   }
-  std::vector<std::string> remarks;
-  for (const auto& [key, value] : made.settings) remarks.push_back(key + ": " + value);
-  return latex_table(*table, made.figure->caption(), info.name, remarks);
+  LatexFloat around{.caption = made.figure->caption(), .label = info.name};
+  around.remarks = {"Needs \\usepackage{booktabs}."};
+  for (const auto& [key, value] : made.settings) around.remarks.push_back(key + ": " + value);
+  return latex_table(*table, around);
 }
 
 }  // namespace
@@ -158,7 +159,7 @@ std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat f
     return std::move(out).str();
   }
   if (format == FileFormat::tex) return table_of(info, made);
-  if (format == FileFormat::html) return html::figure_page(info, made, options, fonts);
+  if (format == FileFormat::html) return document::figure_page(info, made, options, fonts);
   const Scene scene = page_of(info, made, options, fonts);
   const PageSize size = options.size.value_or(PageSize{});
   switch (format) {

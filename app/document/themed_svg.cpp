@@ -1,4 +1,4 @@
-#include "app/export/themed_svg.h"
+#include "app/document/themed_svg.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "app/scene/png_encoder.h"
 #include "app/scene/svg_text.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 
 namespace {
 
@@ -242,4 +242,4 @@ std::vector<std::string> ThemedSvg::items(const Scene& light, const Scene& dark)
   return out;
 }
 
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

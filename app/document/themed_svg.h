@@ -7,7 +7,7 @@
 
 #include "app/scene/scene.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 
 /// The colours of a page. A colour that differs between the themes is a CSS variable, so that one
 /// drawing serves both.
@@ -50,4 +50,4 @@ class ThemedSvg {
   std::map<std::string, int> clip_ids_;
 };
 
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document
