@@ -29,7 +29,7 @@ std::vector<std::string> full_names(const Table& table) {
 }
 
 std::string latex_cell(const Table::Cell& cell) {
-  std::string text = cell.text.empty() ? "--" : latex_text(cell.text);
+  std::string text = latex_text(cell.text);
   if (cell.best) text = "\\textbf{" + text + "}";
   text += latex_text(cell.mark);
   return cell.interval.empty() ? text : text + "{\\scriptsize " + latex_text(cell.interval) + "}";

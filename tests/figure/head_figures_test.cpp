@@ -339,7 +339,7 @@ TEST_F(HeadFigures, AFigureThatIsNoTableIsNotWrittenAsOne) {
 
 TEST(LatexTable, EscapesAndMarksUnknownCells) {
   Table table{.columns = {"A & B", ">5 %", ">x_1"}};
-  table.add({"p{1}", "0.5", ""});
+  table.add({"p{1}", "0.5", "–"});
   table.rows.back().cells[1].best = true;
   table.add({"#2", "−1", "~"});
   EXPECT_EQ(latex_table(table, {"100 % of \\ it", "t", {"one\ntwo"}}),

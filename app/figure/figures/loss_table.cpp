@@ -125,7 +125,7 @@ class LossTable final : public Figure {
       row.cells = {policies[p]};
       for (std::size_t b = 0; b < budgets.size(); ++b) {
         Table::Cell& cell = row.cells.emplace_back(
-            std::isfinite(value(p, b)) ? format_number(value(p, b)) : "");
+            std::isfinite(value(p, b)) ? format_number(value(p, b)) : "–");
         cell.best = is_best(p, b);
       }
     }
