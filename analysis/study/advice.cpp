@@ -234,8 +234,7 @@ std::string advice_markdown(const Advice& advice, const AdviceRequest& request) 
   };
   for (const PolicyAdvice& one : advice.policies) {
     if (one.budgets.empty()) continue;
-    const BudgetRisk& at =
-        one.promised < 0 ? one.budgets.back() : one.budgets[static_cast<std::size_t>(one.promised)];
+    const BudgetRisk& at = one.shown();
     table.add({in_one_line(one.policy, 200), budget(one, one.promised),
                fmt::format("{:.0f}", at.entries), fmt::format("{:.3g}", at.mean),
                fmt::format("{:.3g}", at.bound), budget(one, one.on_average),

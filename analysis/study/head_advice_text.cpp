@@ -106,6 +106,7 @@ std::string head_advice_json(const HeadAdvice& advice) {
   return dumped(out, 1);
 }
 
+namespace {
 std::string head_table_csv(const HeadAdvice& advice) {
   std::string text = "layer,head,value\n";
   for (std::size_t h = 0; h < advice.heads.size(); ++h) {
@@ -150,6 +151,8 @@ std::string head_table_json(const HeadAdvice& advice) {
   }
   return dumped(out, -1);
 }
+
+}  // namespace
 
 std::string head_table_text(const HeadAdvice& advice, const std::string& file) {
   if (file.ends_with(".csv")) return head_table_csv(advice);

@@ -92,9 +92,8 @@ request::FigureInputs open_inputs(const std::vector<std::string>& paths) {
   return inputs;
 }
 
-/// The files of every piece; those of tables are also LaTeX.
-constexpr std::array kEndings = {"svg", "pdf", "png", "csv", "html"};
-constexpr const char* kTableEnding = "tex";
+/// The files of every piece; the last is of tables alone.
+constexpr std::array kEndings = {"svg", "pdf", "png", "csv", "html", "tex"};
 constexpr const char* kIndex = "index.html";
 
 std::string path_of(const Piece& piece, const std::filesystem::path& folder,
@@ -107,10 +106,9 @@ void write_piece(Piece& piece, const std::filesystem::path& folder,
                  const request::FigureMaker& maker, const figure::FileOptions& options,
                  const figure::TextMetrics& fonts, Progress& progress) {
   const figure::MadeFigure made = maker.make(*piece.info, piece.settings, progress);
-  std::vector<std::string> endings(kEndings.begin(), kEndings.end());
-  if (made.figure->table()) endings.emplace_back(kTableEnding);
-  for (const std::string& ending : endings) {
+  for (const char* ending : kEndings) {
     progress.check();
+    if (ending == kEndings.back() && !made.figure->table()) continue;
     const std::string path = path_of(piece, folder, ending);
     try {
       write_whole_file(path,
@@ -120,7 +118,7 @@ void write_piece(Piece& piece, const std::filesystem::path& folder,
     }
     piece.endings.push_back(ending);
   }
-  piece.figure = figure::document::index_figure(*piece.info, made, options, fonts);
+  piece.figure = figure::document::page_figure(*piece.info, made, options, fonts);
 }
 
 /// "document.h5, policy A h2o, policy B tova, budget 25%": the gallery's inputs.
@@ -191,11 +189,9 @@ int run_gallery(const GalleryOptions& o) {
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   std::vector<Piece> pieces = pieces_of(settings);
-  for (const Piece& piece : pieces) {
+  for (const Piece& piece : pieces)
     for (const char* ending : kEndings)
       refuse_own_input(path_of(piece, o.folder, ending), {o.inputs.begin(), o.inputs.end()});
-    refuse_own_input(path_of(piece, o.folder, kTableEnding), {o.inputs.begin(), o.inputs.end()});
-  }
   const std::string index = (std::filesystem::path(o.folder) / kIndex).string();
   refuse_own_input(index, {o.inputs.begin(), o.inputs.end()});
   Report report(pieces.size());

@@ -14,6 +14,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"
+#include "app/document/set_text.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
 #include "app/lesson/written_lesson.h"
@@ -33,34 +34,6 @@ struct LessonOptions {
 
 constexpr std::size_t kLineLength = 100;
 
-/// Words in lines of at most `width` characters.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  const auto characters = [](const std::string& line) {
-    return static_cast<std::size_t>(
-        std::count_if(line.begin(), line.end(), [](char c) { return !continues_character(c); }));
-  };
-  std::vector<std::string> lines;
-  std::string word;
-  const auto end_word = [&] {
-    if (word.empty()) return;
-    if (lines.empty() || characters(lines.back()) + 1 + characters(word) > width) {
-      lines.push_back(word);
-    } else {
-      lines.back() += " " + word;
-    }
-    word.clear();
-  };
-  for (const char c : text) {
-    if (c == ' ' || c == '\n') {
-      end_word();
-    } else {
-      word += c;
-    }
-  }
-  end_word();
-  return lines;
-}
-
 void report(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems)
     std::fprintf(stderr, "kvloupe: %s\n", in_lines(problem).c_str());
@@ -70,12 +43,16 @@ int list_lessons() {
   const std::vector<lesson::Lesson> lessons = lesson::find_lessons();
   std::size_t widest = 0;
   for (const lesson::Lesson& one : lessons) widest = std::max(widest, one.name.size());
+  const auto characters = [](const auto&, const std::string& words) {
+    return static_cast<double>(
+        std::count_if(words.begin(), words.end(), [](char c) { return !continues_character(c); }));
+  };
   OutputFile out("-");
   for (const lesson::Lesson& one : lessons) {
     out.write(fmt::format("{:<{}}  {}\n", one.name, widest, one.title));
-    for (const std::string& line :
-         wrapped(one.summary, kLineLength - std::min(widest + 2, kLineLength / 2)))
-      out.write(fmt::format("{:<{}}  {}\n", "", widest, line));
+    const auto room = static_cast<double>(kLineLength - std::min(widest + 2, kLineLength / 2));
+    for (const auto& line : lines_of(figure::document::paragraph(one.summary), room, characters))
+      out.write(fmt::format("{:<{}}  {}\n", "", widest, line.front().text));
   }
   out.finish();
   for (const lesson::Lesson& one : lessons) report(one.errors());

@@ -96,9 +96,8 @@ struct Document {
   std::string foot;  // under every page of paper and, without a script, under the web page
   std::vector<std::pair<std::string, std::string>> metadata;  // of the PDF file
   bool script = true;          // points at values; without one, the page is text and pictures
-  bool start_dark = false;     // else as the reader's system prefers
+  Theme theme = Theme::light;  // a dark one is where the page begins, else the system's choice
   bool in_turn = true;         // one section at a time; else all, with a list of them
-  bool high_contrast = false;  // the dark scenes are of that theme, and so is the page
   std::size_t most_bytes = 4'500'000;  // texts of places are thinned out to stay below this
 };
 
@@ -117,15 +116,13 @@ struct PaperLook {
   struct Size {
     double text, line;
   };
-  double side, top, bottom;     // around the room of a page
-  double foot_line, foot_text;  // below the room; below that line
-  double text_width;            // of paragraphs: longer lines are hard to read
-  double alone;                 // width of a single figure that was drawn for a column
+  double side, top, bottom;  // around the room of a page
   double before_section, before_figure;
   Size title, summary, heading, body, fine, caption;  // `fine`: facts, tables, lists, commands
   bool numbered;                                      // sections
   /// Sections share the pages that begin with `new_page`: their figures become lower until all
-  /// fits. Otherwise a section's figures become lower where that keeps the section on its page.
+  /// fits. Otherwise a section's figures become lower where that keeps the section on its page, and
+  /// paragraphs and single figures leave room at the right.
   bool shared;
 };
 extern const PaperLook kHandoutLook, kReportLook;
@@ -156,13 +153,9 @@ struct GalleryPiece {
   std::string name = {};                  // of its files, without their endings
   std::string shows = {};                 // which of several pictures; empty: the first
   std::vector<std::string> endings = {};  // of the files that were written: "svg", "html"
-  PageFigure figure = {};                 // without pictures where it was skipped
+  PageFigure figure = {};                 // as page_figure(); without pictures if skipped
   std::string skipped = {};               // why; empty: it was not
 };
-
-/// The same picture as page_figure(), for an index: without values under the pointer.
-PageFigure index_figure(const FigureInfo& info, const MadeFigure& made, const FileOptions& options,
-                        const TextMetrics& fonts);
 
 /// The index of a gallery as one file: a section for each topic in the catalogue's order, each
 /// figure with its title, its description, its picture in both themes, its caption and links to its

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <sstream>
 
 #include "analysis/error.h"
@@ -74,12 +75,9 @@ FileFormat format_of(std::string_view file_name) {
                                                    : file_name.substr(dot + 1));
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  if (ending == "svg") return FileFormat::svg;
-  if (ending == "pdf") return FileFormat::pdf;
-  if (ending == "png") return FileFormat::png;
-  if (ending == "csv") return FileFormat::csv;
-  if (ending == "html") return FileFormat::html;
-  if (ending == "tex") return FileFormat::tex;
+  constexpr const char* kEndings[] = {"svg", "pdf", "png", "csv", "html", "tex"};  // [FileFormat]
+  const auto* found = std::find(std::begin(kEndings), std::end(kEndings), ending);
+  if (found != std::end(kEndings)) return static_cast<FileFormat>(found - kEndings);
   throw UsageError("-o " + std::string(file_name) +
                    ": the name must end in .svg, .pdf, .png, .csv, .html or, for a table, .tex");
 }

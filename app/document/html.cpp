@@ -144,7 +144,6 @@ struct Drawn {
   std::vector<std::string> pool;   // items of all pictures; empty where there is one
   std::vector<std::string> items;  // of each picture, as ranges of the pool
   Json data;                       // what page.js gets
-  std::size_t bytes = 0;           // of values
   bool thinned = false;
 };
 
@@ -242,8 +241,7 @@ class PageWriter {
                 {"frames", std::move(frames)},
                 {"words", texts.words()},
                 {"numbers", texts.numbers()}};
-    one.bytes = bytes + texts.bytes();
-    return one.bytes;
+    return bytes + texts.bytes();
   }
 
   /// The place of these names in the page's list.
@@ -371,10 +369,10 @@ class PageWriter {
         "style-src 'unsafe-inline'{}\"/>\n"
         "<meta name=\"generator\" content=\"kvloupe " KVLOUPE_VERSION
         "\"/>\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body{}>\n<header><h1>{}</h1>",
-        page_.start_dark ? " data-theme=\"dark\"" : "",
-        page_.high_contrast ? " data-contrast=\"high\"" : "",
+        page_.theme != Theme::light ? " data-theme=\"dark\"" : "",
+        page_.theme == Theme::high_contrast ? " data-contrast=\"high\"" : "",
         page_.in_turn ? "" : " data-sections=\"all\"", script ? "; script-src 'unsafe-inline'" : "",
-        title, colours_.css(), page_style(), script ? "" : " class=\"sheet\"", title);
+        title, colours_.css(page_.theme), page_style(), script ? "" : " class=\"sheet\"", title);
     if (!script)
       return out + "</header>\n<main>\n" + body() + "</main>\n" +
              element("footer", xml_text(page_.foot)) + "\n</body>\n</html>\n";

@@ -23,7 +23,8 @@ constexpr double kWideFrom = 120.0;     // mm: a figure's own width from which i
 constexpr double kHighest = 300.0;      // a figure
 constexpr double kHighestPair = 250.0;  // two side by side
 constexpr double kLowest = 84.0;
-constexpr double kGap = 17.0;          // between two that stand side by side
+constexpr double kFootLine = 16.0, kFootText = 12.0;  // below the room; below that line
+constexpr double kGap = 17.0;                         // between two that stand side by side
 constexpr double kBesideTable = 0.56;  // of the width: a figure with a table beside it
 constexpr double kCaption = 5.0;       // between a figure and its caption
 constexpr double kGreatestHole = 0.6;  // of a page: left empty to keep a section together
@@ -66,6 +67,8 @@ class Paper {
 
  private:
   double width() const { return kPaperWidth - 2 * look_.side; }
+  double text_width() const { return look_.shared ? width() : 430.0; }
+  double alone() const { return look_.shared ? width() : 330.0; }  // drawn for a column
   double room() const { return kPaperHeight - look_.top - look_.bottom; }
   double left() const { return room() - used_; }
   TextLook text_look(const PaperLook::Size& size, Colour colour, bool bold = false) const {
@@ -84,8 +87,7 @@ class Paper {
          true});
     if (!document_.summary.empty()) {
       const TextLook faint = text_look(look_.summary, style_.colours.faint);
-      chunks.push_back(
-          {words(document_.summary, faint, look_.text_width), 0.5 * faint.leading, true});
+      chunks.push_back({words(document_.summary, faint, text_width()), 0.5 * faint.leading, true});
     }
     TextBlocks lead, list;
     for (const std::string& one : document_.lead) lead.push_back({.runs = {{one, lead.empty()}}});
@@ -129,7 +131,7 @@ class Paper {
     const TextLook fine = text_look(look_.fine, style_.colours.ink);
     chunks.push_back({heading(section.title, at + 1), look_.before_section, true, section.title});
     for (std::size_t i = 0; i < section.text.size(); ++i) {
-      chunks.push_back({set_text(style_, {section.text[i]}, body, look_.text_width),
+      chunks.push_back({set_text(style_, {section.text[i]}, body, text_width()),
                         gap_before(section.text, i, body)});
     }
     for (const std::string& problem : section.problems)
@@ -282,7 +284,7 @@ class Paper {
         const double each = (width() - kGap) / 2, least = std::max(kLowest, kHighestPair * scale);
         row = drawn(all[i], each, least);
         row.add(drawn(all[++i], each, least), {each + kGap, 0.0});
-      } else if (const double wide = done ? look_.alone : kBesideTable * width(); wide < width()) {
+      } else if (const double wide = done ? alone() : kBesideTable * width(); wide < width()) {
         const double rest = width() - wide - kGap;
         Fragment beside;
         if (!std::exchange(done, true)) beside = table(*section.table, rest);
@@ -336,8 +338,8 @@ class Paper {
   /// Feet and heads, when it is known how many pages there are.
   void finish() {
     constexpr double kNumber = 60.0;
-    const double line = kPaperHeight - look_.bottom + look_.foot_line;
-    const double left = look_.side, right = left + width(), base = line + look_.foot_text;
+    const double line = kPaperHeight - look_.bottom + kFootLine;
+    const double left = look_.side, right = left + width(), base = line + kFootText;
     for (std::size_t i = 0; i < pages_.size(); ++i) {
       Scene& scene = pages_[i].scene;
       scene.add(make_line({left, line}, {right, line}, style_.colours.grid, 0.6));
@@ -366,10 +368,6 @@ class Paper {
 const PaperLook kHandoutLook{.side = 56.0,
                              .top = 64.0,
                              .bottom = 66.0,
-                             .foot_line = 22.0,
-                             .foot_text = 13.0,
-                             .text_width = 430.0,
-                             .alone = 330.0,
                              .before_section = 26.0,
                              .before_figure = 14.0,
                              .title = {23.0, 29.0},
@@ -383,10 +381,6 @@ const PaperLook kHandoutLook{.side = 56.0,
 const PaperLook kReportLook{.side = 46.0,
                             .top = 42.0,
                             .bottom = 46.0,
-                            .foot_line = 14.0,
-                            .foot_text = 11.0,
-                            .text_width = kPaperWidth - 92.0,
-                            .alone = kPaperWidth - 92.0,
                             .before_section = 13.0,
                             .before_figure = 6.0,
                             .title = {17.0, 21.0},

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/figure/figure.h"
 #include "app/scene/scene.h"
 
 namespace kvloupe::figure::document {
@@ -50,14 +51,6 @@ class ValueTexts {
   std::vector<std::string> words_, numbers_;
   std::size_t bytes_ = 0;
 };
-
-}  // namespace kvloupe::figure::document
-
-namespace kvloupe::figure {
-class Figure;
-}
-
-namespace kvloupe::figure::document {
 
 /// The cells of one plot that the pointer finds, and how many of them share a text.
 struct CellTable {

@@ -45,8 +45,7 @@ std::vector<Word> words_of(const TextBlock& block) {
 
 class Breaker {
  public:
-  Breaker(double width, const std::function<double(const Run&, const std::string&)>& measure)
-      : width_(width), measure_(measure) {}
+  Breaker(double width, const Measure& measure) : width_(width), measure_(measure) {}
 
   std::vector<Word> lines(const TextBlock& block) {
     for (const Word& word : words_of(block)) add(word);
@@ -124,7 +123,7 @@ class Breaker {
 
   static inline const Run kPlain;
   double width_;
-  const std::function<double(const Run&, const std::string&)>& measure_;
+  const Measure& measure_;
   std::vector<Word> lines_;
   Word line_;
   double filled_ = 0.0;
@@ -166,9 +165,8 @@ Fragment set_lines(const Style& style, const TextBlock& block, const TextLook& l
 
 }  // namespace
 
-std::vector<std::vector<Piece>> lines_of(
-    const TextBlock& block, double width,
-    const std::function<double(const Run&, const std::string&)>& measure) {
+std::vector<std::vector<Piece>> lines_of(const TextBlock& block, double width,
+                                         const Measure& measure) {
   return Breaker(width, measure).lines(block);
 }
 

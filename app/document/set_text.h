@@ -17,11 +17,12 @@ struct Piece {
   std::string text;
   double width = 0.0;
 };
-/// Breaks a block, ragged right, into lines no wider than `width`; `measure` gives the width of a
-/// text in the style of a run. The pieces point to the block's runs.
-std::vector<std::vector<Piece>> lines_of(
-    const TextBlock& block, double width,
-    const std::function<double(const Run&, const std::string&)>& measure);
+/// The width of a text in the style of a run.
+using Measure = std::function<double(const Run&, const std::string&)>;
+/// Breaks a block, ragged right, into lines no wider than `width`. The pieces point to the block's
+/// runs.
+std::vector<std::vector<Piece>> lines_of(const TextBlock& block, double width,
+                                         const Measure& measure);
 
 /// How a text is set.
 struct TextLook {

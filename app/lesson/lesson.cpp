@@ -223,9 +223,8 @@ class PageReader {
       page.view_line = fence.number + 1;
       std::string json;
       for (const Line& line : lines) json += line.text + "\n";
-      const CheckedView checked = check_view(json, page.view_line);
+      page.step_slider = check_view(json, page.view_line);
       page.view_json = std::move(json);
-      page.step_slider = checked.step_slider;
     } else if (kind == "task") {
       if (page.task) throw TextError{fence.number, "a page has only one task"};
       page.task = read_task(lines, fence.number);
@@ -286,6 +285,8 @@ void require_file(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
     throw FileError(path.string(), "no such lesson file; check the path");
+  if (fs::file_size(path, error) > kMostBytes)
+    throw FileError(path.string(), "is too large for a lesson (more than 1 MB)");
 }
 
 }  // namespace

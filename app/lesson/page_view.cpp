@@ -152,8 +152,8 @@ std::string bytes_text(double bytes) {
 
 }  // namespace
 
-CheckedView check_view(const std::string& json, int line) {
-  return {read_filled(filled(json, line, any_number), line).step_slider};
+bool check_view(const std::string& json, int line) {
+  return read_filled(filled(json, line, any_number), line).step_slider;
 }
 
 std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {

@@ -15,12 +15,9 @@
 
 namespace kvloupe::lesson {
 
-/// The part of a view that can be checked without a trace.
-struct CheckedView {
-  bool step_slider = false;
-};
-/// Checks a view from a file; it begins at `line`. Throws TextError.
-CheckedView check_view(const std::string& json, int line);
+/// Checks a view from a file, as far as possible without a trace; it begins at `line`. Whether it
+/// has a slider of steps. Throws TextError.
+bool check_view(const std::string& json, int line);
 
 /// The traces of a lesson, with the results computed from them.
 struct LessonTraces {

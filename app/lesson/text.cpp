@@ -313,9 +313,14 @@ RichText read_text(const std::vector<Line>& lines) {
   return result;
 }
 
-RichText without_conditions(RichText text) {
-  for (Block& block : text)
+RichText without_numbers(RichText text) {
+  for (Block& block : text) {
     std::erase_if(block.runs, [](const Run& run) { return !run.conditions.empty(); });
+    for (Run& run : block.runs) {
+      if (run.slot) run.text = "–";
+      run.slot.reset();
+    }
+  }
   std::erase_if(text, [](const Block& block) { return block.runs.empty(); });
   return text;
 }

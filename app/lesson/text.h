@@ -76,8 +76,9 @@ RichText read_text(const std::vector<Line>& lines);
 /// "EXPRESSION | FORMAT". Throws TextError.
 Slot read_slot(std::string_view text, int line);
 
-/// Only the parts without a condition; for a text whose conditions cannot be known.
-RichText without_conditions(RichText text);
+/// Only the parts without a condition, each number as "–": for a text whose conditions and numbers
+/// cannot be known.
+RichText without_numbers(RichText text);
 
 /// The text as documents have it; a slot reads "…".
 figure::document::TextBlocks blocks_of(const RichText& text);

@@ -408,9 +408,7 @@ class Maker {
     const auto key = [&](std::size_t i) {
       const PolicyAdvice& one = advice_->policies[i];
       const bool none = one.promised < 0;
-      const BudgetRisk& at =
-          one.budgets[none ? one.budgets.size() - 1 : static_cast<std::size_t>(one.promised)];
-      return std::tuple(none, none ? 0.0 : at.entries, at.bound);
+      return std::tuple(none, none ? 0.0 : one.shown().entries, one.shown().bound);
     };
     std::erase_if(order, [&](std::size_t i) { return advice_->policies[i].budgets.empty(); });
     std::stable_sort(order.begin(), order.end(),
@@ -421,8 +419,7 @@ class Maker {
       const PolicyAdvice& one = advice_->policies[i];
       const bool none = one.promised < 0;
       any_none |= none;
-      const BudgetRisk& at =
-          one.budgets[none ? one.budgets.size() - 1 : static_cast<std::size_t>(one.promised)];
+      const BudgetRisk& at = one.shown();
       table.add({in_one_line(one.policy, kLongestName), none ? "none" : in_one_line(at.budget),
                  fmt::format("{:.0f}", at.entries), with_interval({at.mean, at.low, at.high}),
                  fmt::format("{:.3g}", at.bound), prompts_of(one)});
@@ -550,12 +547,9 @@ class Maker {
   std::string other_head_measure(const std::string& chosen) const {
     const std::string task = figure::described(chosen).task;
     std::vector<std::string> names;
-    for (std::size_t m = 0; m < study().measures.size(); ++m) {
-      const std::string& name = study().measures[m];
-      if (name != chosen && study().by_head[m] != 0 && figure::described(name).task == task &&
-          of_heads(name))
+    for (const std::string& name : figure::measures_by_head(study()))
+      if (name != chosen && figure::described(name).task == task && of_heads(name))
         names.push_back(name);
-    }
     for (const char* usual : {"retained_mass", "answer_kept_attention", "role_sink"}) {
       if (std::find(names.begin(), names.end(), usual) != names.end()) return usual;
     }
@@ -566,13 +560,11 @@ class Maker {
   /// first.
   std::pair<std::size_t, std::size_t> setting_for_heads(const MeasureTable& table) const {
     std::string policy, budget;
-    if (const int best = advice_ ? recommended_policy(*advice_) : -1; best >= 0) {
-      const PolicyAdvice& one = advice_->policies[static_cast<std::size_t>(best)];
-      policy = one.policy;
-      budget = one.budgets[static_cast<std::size_t>(one.promised)].budget;
-    } else if (const int near = advice_ ? closest_policy(*advice_) : -1; near >= 0) {
-      policy = advice_->policies[static_cast<std::size_t>(near)].policy;
-      budget = advice_->policies[static_cast<std::size_t>(near)].budgets.back().budget;
+    int chosen = advice_ ? recommended_policy(*advice_) : -1;
+    if (advice_ && chosen < 0) chosen = closest_policy(*advice_);
+    if (chosen >= 0) {
+      policy = advice_->policies[static_cast<std::size_t>(chosen)].policy;
+      budget = advice_->policies[static_cast<std::size_t>(chosen)].shown().budget;
     } else if (const auto settings = best_settings(); !settings.empty()) {
       policy = table_.policies[settings.front().policy];
       budget = table_.budgets[settings.front().budget];
@@ -601,8 +593,6 @@ class Maker {
     std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
       return smaller ? a.mean.mean > b.mean.mean : a.mean.mean < b.mean.mean;
     });
-    std::vector<double> means;
-    for (const Row& row : rows) means.push_back(row.mean.mean);
     Table result{.columns = {"head", ">mean [95 %]"}};
     for (std::size_t i = 0; i < std::min(kTopHeads, rows.size()); ++i) {
       const Row& row = rows[i];
@@ -612,11 +602,12 @@ class Maker {
                                     format_number(row.mean.low), format_number(row.mean.high))
                       : format_number(row.mean.mean)});
     }
-    if (!means.empty()) {
-      std::sort(means.begin(), means.end());
-      result.notes.push_back(fmt::format(
-          "The worst {} of {}; the median head has {}.", result.rows.size(),
-          format_counted(std::ssize(means), "head"), format_number(means[means.size() / 2])));
+    if (!rows.empty()) {
+      const std::size_t middle = rows.size() / 2;  // from the smallest
+      const Row& median = rows[smaller ? rows.size() - 1 - middle : middle];
+      result.notes.push_back(
+          fmt::format("The worst {} of {}; the median head has {}.", result.rows.size(),
+                      format_counted(std::ssize(rows), "head"), format_number(median.mean.mean)));
     }
     return result;
   }
@@ -694,7 +685,7 @@ std::string report_file(Report report, const std::string& name, const figure::Te
       figure::FileOptions options;
       if (!part.table)
         options.width = std::max(kAlone, figure.info->width_mm * figure::kPointsPerMillimetre);
-      PageFigure drawn = figure::document::index_figure(*figure.info, figure.made, options, fonts);
+      PageFigure drawn = figure::document::page_figure(*figure.info, figure.made, options, fonts);
       figure.pictures = std::move(drawn.pictures);
       figure.width_px = std::min(kWidest, figure.pictures[0].light.width * kPixelsPerPoint);
     }

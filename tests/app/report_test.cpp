@@ -182,7 +182,7 @@ TEST_F(ReportOfStudy, ChoosesALossAndALimitAndSaysSo) {
   ASSERT_EQ(report.lead.size(), 3U);
   // ⌈ln(0.05 / 3) / ln 0.9⌉
   EXPECT_THAT(report.lead[0], AllOf(HasSubstr("it has 8 prompts with all budgets"),
-                                              HasSubstr("takes at least 39 prompts")));
+                                    HasSubstr("takes at least 39 prompts")));
   EXPECT_THAT(report.lead[2], HasSubstr("(8 traces: *.h5; about 200 tokens)"));
   const figure::document::Section& facts = part(report, "What was studied");
   EXPECT_THAT(facts.facts,
@@ -210,9 +210,8 @@ TEST_F(ReportOfStudy, RecommendsWhatAdviseSaysOfAllPoliciesTogether) {
   }
   ASSERT_NE(best, nullptr);
   const BudgetRisk& at = best->budgets[best->promised];
-  EXPECT_THAT(
-      report.lead[0],
-      StartsWith(fmt::format("Use {} with a budget of {} of the prompt", best->policy, at.budget)));
+  EXPECT_THAT(report.lead[0], StartsWith(fmt::format("Use {} with a budget of {} of the prompt",
+                                                     best->policy, at.budget)));
   EXPECT_THAT(report.lead[1], HasSubstr(fmt::format("is {:.3g}", at.bound)));
   const figure::document::Section& promises = part(report, "Which budget can be promised");
   ASSERT_TRUE(!promises.figures.empty() && promises.table);
@@ -220,8 +219,7 @@ TEST_F(ReportOfStudy, RecommendsWhatAdviseSaysOfAllPoliciesTogether) {
   EXPECT_THAT(cells(*promises.table, 0),
               ElementsAre(best->policy, at.budget, fmt::format("{:.0f}", at.entries),
                           fmt::format("{:.3g}", at.mean), fmt::format("{:.3g}", at.bound), "8"));
-  EXPECT_THAT(promises.figures[0].caption,
-              HasSubstr("at most 5 % for all policies together"));
+  EXPECT_THAT(promises.figures[0].caption, HasSubstr("at most 5 % for all policies together"));
   EXPECT_THAT(report.cautions, IsEmpty());
   EXPECT_THAT(part(report, "How to repeat it").commands,
               AllOf(Contains("kvloupe advise " + path_.string() +
@@ -237,7 +235,8 @@ TEST_F(ReportOfStudy, TheHeadsThatLoseMostByTheMeasureThatForetells) {
   const Report report = make();
   const figure::document::Section& heads = part(report, "Heads that matter");
   // perturbation_l1 foretold answers better than retained_mass did.
-  EXPECT_THAT(heads.text[0].runs[0].text, HasSubstr("ranked by perturbation_l1, because the study lacks"));
+  EXPECT_THAT(heads.text[0].runs[0].text,
+              HasSubstr("ranked by perturbation_l1, because the study lacks"));
   ASSERT_TRUE(!heads.figures.empty() && heads.table);
   EXPECT_EQ(heads.figures[0].info->name, "head-scatter");
   // The smallest mean.
@@ -253,7 +252,8 @@ TEST_F(ReportOfStudy, TheHeadsThatLoseMostByTheMeasureThatForetells) {
   ASSERT_EQ(heads.table->rows.size(), 5U);
   for (std::size_t i = 0; i < 2; ++i) {  // the first two differ from all others
     EXPECT_EQ(cells(*heads.table, i)[0], means[i].second);
-    EXPECT_THAT(cells(*heads.table, i)[1], StartsWith(figure::format_number(-means[i].first) + " ["));
+    EXPECT_THAT(cells(*heads.table, i)[1],
+                StartsWith(figure::format_number(-means[i].first) + " ["));
   }
 }
 
@@ -272,7 +272,8 @@ TEST_F(ReportOfStudy, TakesTheAnswersAndSaysHowWellTheReplaysForetoldThem) {
   const Report report = make();
   EXPECT_THAT(report.cautions,
               Contains(HasSubstr("takes answer_found. It counts the model's own answers")));
-  const figure::document::Section& foretold = part(report, "How well the replays foretold these runs");
+  const figure::document::Section& foretold =
+      part(report, "How well the replays foretold these runs");
   ASSERT_TRUE(foretold.table);
   EXPECT_EQ(foretold.table->rows.size(), 2U);
   EXPECT_THAT(foretold.table->notes[0], HasSubstr("Beside answer_found, on 8 prompts"));
@@ -295,7 +296,8 @@ TEST_F(ReportOfStudy, AMeasureWithoutALimitHasCurvesAndNoPromise) {
   EXPECT_THAT(report.lead[0],
               AllOf(StartsWith("This report recommends no budget"), HasSubstr("--largest")));
   EXPECT_THAT(report.lead[1], HasSubstr("The smallest mean of perturbation_l1 is"));
-  for (const figure::document::Section& one : report.sections) EXPECT_NE(one.title, "Which budget can be promised");
+  for (const figure::document::Section& one : report.sections)
+    EXPECT_NE(one.title, "Which budget can be promised");
   // With both numbers it has one.
   EXPECT_THAT(make(asked("perturbation_l1", 2.5, 3.0)).lead[0], StartsWith("Use "));
   EXPECT_THAT(refusal(asked("perturbation_l1", 2.5)),
@@ -376,7 +378,7 @@ TEST_F(ReportOfStudy, TwoPagesAndOneFileThatLoadsNothing) {
   EXPECT_EQ(pages_of(report_file(report, "r.pdf", fonts)), 2);
   const std::string html = report_file(report, "r.html", fonts);
   EXPECT_EQ(test::why_not_well_formed(html), "");
-  EXPECT_THAT(html, AllOf(HasSubstr("prefers-color-scheme: dark"), HasSubstr("default-src 'none'"),
+  EXPECT_THAT(html, AllOf(HasSubstr("prefers-color-scheme:dark"), HasSubstr("default-src 'none'"),
                           Not(HasSubstr("<script")), Not(HasSubstr("src=")),
                           Not(HasSubstr("href=\"http"))));
   for (const std::string& sentence : report.lead) EXPECT_THAT(html, HasSubstr(sentence));

@@ -221,7 +221,7 @@ struct GalleryPageTest : ::testing::Test {
     out.info = &info;
     out.name = name;
     out.endings = std::move(endings);
-    out.figure = index_figure(info, made, {}, fonts);
+    out.figure = page_figure(info, made, {}, fonts);
     return out;
   }
   static GalleryPiece skipped(const std::string& name, const std::string& why) {

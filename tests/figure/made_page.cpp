@@ -8,8 +8,8 @@
 namespace kvloupe::test {
 
 using namespace figure;
-using figure::document::Names;
 using figure::document::Document;
+using figure::document::Names;
 using figure::document::PageFigure;
 using figure::document::Picture;
 using figure::document::Section;

@@ -18,11 +18,13 @@ class SayingFigure : public figure::Figure {
 };
 
 /// Pictures of 200 × 100 points for tests of pages. `step` moves things about.
-figure::document::Picture strip_picture(const figure::TextMetrics& fonts, int step);  // tokens × steps
+figure::document::Picture strip_picture(const figure::TextMetrics& fonts,
+                                        int step);                           // tokens × steps
 figure::document::Picture text_picture(const figure::TextMetrics& fonts);    // regions of tokens
 figure::document::Picture points_picture(const figure::TextMetrics& fonts);  // tokens as points
 figure::document::Picture heads_picture(const figure::TextMetrics& fonts);   // layers × heads
-figure::document::Picture map_picture(const figure::TextMetrics& fonts, int tokens);  // tokens × tokens
+figure::document::Picture map_picture(const figure::TextMetrics& fonts,
+                                      int tokens);  // tokens × tokens
 
 /// 20 tokens, 5 steps; some tokens are named to break a page.
 std::shared_ptr<const figure::document::Names> hostile_names();
