@@ -9,6 +9,7 @@
 #include "analysis/error.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_statistics.h"
+#include "analysis/table.h"
 #include "analysis/text.h"
 #include "analysis/unknown.h"
 
@@ -225,35 +226,32 @@ void require_enough_prompts(const Advice& advice, const AdviceRequest& request) 
 }
 
 std::string advice_markdown(const Advice& advice, const AdviceRequest& request) {
-  std::string text = fmt::format(
-      "Loss: {}, block {}. For a policy chosen beforehand, the expected loss at the budget named, "
-      "on new prompts drawn like these, is at most {:g}; the risk that this is wrong is {}{}.\n\n"
-      "| policy | smallest budget | entries | mean loss | bound | on average | prompts | remark |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
-      advice.loss, in_one_line(advice.block), request.at_most, percent(request.risk),
-      request.together ? " for all policies together" : "");
+  Table table{.columns = {"policy", ">smallest budget", ">entries", ">mean loss", ">bound",
+                          ">on average", ">prompts", "remark"}};
+  const auto budget = [](const PolicyAdvice& one, int place) {
+    return place < 0 ? std::string("none")
+                     : in_one_line(one.budgets[static_cast<std::size_t>(place)].budget);
+  };
   for (const PolicyAdvice& one : advice.policies) {
     if (one.budgets.empty()) continue;
-    const BudgetRisk& at = one.budgets[static_cast<std::size_t>(
-        one.promised < 0 ? std::ssize(one.budgets) - 1 : one.promised)];
-    const auto found = one.promised >= 0;
-    text += fmt::format(
-        "| {} | {} | {:.0f} | {:.3g} | {:.3g} | {} | {} | {} |\n",
-        table_cell(in_one_line(one.policy, 200)), found ? in_one_line(at.budget) : "none",
-        at.entries, at.mean, at.bound,
-        one.on_average < 0
-            ? std::string("none")
-            : in_one_line(one.budgets[static_cast<std::size_t>(one.on_average)].budget),
-        one.prompts < advice.studied ? fmt::format("{} of {}", one.prompts, advice.studied)
-                                     : std::to_string(one.prompts),
-        table_cell(remark(one)));
+    const BudgetRisk& at = one.shown();
+    table.add({in_one_line(one.policy, 200), budget(one, one.promised),
+               fmt::format("{:.0f}", at.entries), fmt::format("{:.3g}", at.mean),
+               fmt::format("{:.3g}", at.bound), budget(one, one.on_average),
+               one.prompts < advice.studied ? fmt::format("{} of {}", one.prompts, advice.studied)
+                                            : std::to_string(one.prompts),
+               remark(one)});
   }
-  if (const std::string left_out = left_out_text(advice); !left_out.empty())
-    text += "\n" + left_out + "\n";
-  return text +
-         "\nOn average: the smallest budget by conformal risk control, whose expected loss is "
-         "within the limit on average over sets of prompts like this one. Where a row has no "
-         "budget, its numbers are those of the largest.\n";
+  const std::string left_out = left_out_text(advice);
+  return fmt::format(
+      "Loss: {}, block {}. For a policy chosen beforehand, the expected loss at the budget named, "
+      "on new prompts drawn like these, is at most {:g}; the risk that this is wrong is "
+      "{}{}.\n\n{}{}{}\nOn average: the smallest budget by conformal risk control, whose expected "
+      "loss is within the limit on average over sets of prompts like this one. Where a row has no "
+      "budget, its numbers are those of the largest.\n",
+      advice.loss, in_one_line(advice.block), request.at_most, percent(request.risk),
+      request.together ? " for all policies together" : "", markdown_table(table),
+      left_out.empty() ? "" : "\n" + left_out, left_out.empty() ? "" : "\n");
 }
 
 std::string advice_csv(const Advice& advice) {
@@ -262,11 +260,9 @@ std::string advice_csv(const Advice& advice) {
   for (const PolicyAdvice& one : advice.policies) {
     for (int b = 0; b < static_cast<int>(one.budgets.size()); ++b) {
       const BudgetRisk& at = one.budgets[static_cast<std::size_t>(b)];
-      text +=
-          fmt::format("{},{},{:.9g},{},{:.9g},{:.9g},{:.9g},{},{}\n", doubled_quotes(one.policy),
-                      doubled_quotes(at.budget), at.entries, one.prompts, at.mean, at.bound,
-                      at.conformal, int{one.promised >= 0 && b >= one.promised},
-                      int{one.on_average >= 0 && b >= one.on_average});
+      text += csv_line({Quoted{one.policy}, Quoted{at.budget}, at.entries, one.prompts, at.mean,
+                        at.bound, at.conformal, long{one.promised >= 0 && b >= one.promised},
+                        long{one.on_average >= 0 && b >= one.on_average}});
     }
   }
   return text;

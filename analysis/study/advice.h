@@ -44,6 +44,11 @@ struct PolicyAdvice {
   int on_average = -1;
   /// Places of budgets with a larger mean loss than a smaller budget.
   std::vector<int> rises;
+
+  /// The losses at the promised budget, without one at the largest; there must be budgets.
+  const BudgetRisk& shown() const {
+    return promised < 0 ? budgets.back() : budgets[static_cast<std::size_t>(promised)];
+  }
 };
 
 struct Advice {

@@ -19,6 +19,7 @@
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_traces.h"
+#include "analysis/table.h"
 #include "analysis/text.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/trace/trace.h"
@@ -374,15 +375,6 @@ std::vector<Foretelling> foretell(const StudyTable& table, std::string_view outc
 
 std::string foretell_markdown(const std::vector<Foretelling>& rows, std::string_view outcome) {
   const Foretelling& first = rows.front();
-  std::string text = fmt::format(
-      "{} prompts{}{}, {} settings; outcome: {}\n\n"
-      "| measure | ρ over settings | of all pairs | of one prompt | of one setting |\n"
-      "| --- | --- | --- | --- | --- |\n",
-      first.prompts,
-      first.failed_prompts > 0
-          ? fmt::format(" ({} more left out, on which the full cache fails)", first.failed_prompts)
-          : std::string(),
-      left_out_text(static_cast<std::size_t>(first.left_out)), first.settings_count, outcome);
   const auto cell = [](const Foretold& one, bool share) {
     if (std::isnan(one.value)) return std::string("unknown");
     if (std::isnan(one.low)) return fmt::format("{:.2f} [unknown]", one.value);
@@ -390,11 +382,18 @@ std::string foretell_markdown(const std::vector<Foretelling>& rows, std::string_
                                100 * one.high)
                  : fmt::format("{:.2f} [{:.2f}, {:.2f}]", one.value, one.low, one.high);
   };
-  for (const Foretelling& row : rows) {
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.measure, cell(row.settings, false),
-                        cell(row.pairs, true), cell(row.pairs_of_prompt, true),
-                        cell(row.pairs_of_setting, true));
-  }
+  Table table{
+      .columns = {"measure", "ρ over settings", "of all pairs", "of one prompt", "of one setting"}};
+  for (const Foretelling& row : rows)
+    table.add({"`" + row.measure + "`", cell(row.settings, false), cell(row.pairs, true),
+               cell(row.pairs_of_prompt, true), cell(row.pairs_of_setting, true)});
+  std::string text = fmt::format(
+      "{} prompts{}{}, {} settings; outcome: {}\n\n{}", first.prompts,
+      first.failed_prompts > 0
+          ? fmt::format(" ({} more left out, on which the full cache fails)", first.failed_prompts)
+          : std::string(),
+      left_out_text(static_cast<std::size_t>(first.left_out)), first.settings_count, outcome,
+      markdown_table(table));
   if (first.prompts < kFewestForBootstrap) {
     text += fmt::format("\nFewer than {} prompts: the intervals are too narrow.\n",
                         kFewestForBootstrap);

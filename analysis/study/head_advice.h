@@ -71,15 +71,10 @@ std::string head_advice_markdown(const HeadAdvice& advice);
 /// All numbers as JSON.
 std::string head_advice_json(const HeadAdvice& advice);
 
-/// The table as shares of the budget, for headbudgets(FILE): a CSV file with the columns layer,
-/// head, value.
-std::string head_table_csv(const HeadAdvice& advice);
-/// The same as a NumPy file of float64 [layers][heads]; 0 for a head that a layer lacks.
-std::string head_table_npy(const HeadAdvice& advice);
-/// The part of all entries that each head gets, in one line of JSON, {"layer-head": [part]}: the
-/// layout of the files of head scores of Retrieval Head (Wu et al. 2024) and HeadKV.
-std::string head_table_json(const HeadAdvice& advice);
-/// The table in the format that the ending of the file's name asks for: .csv, .npy or .json. Throws
+/// The table in the format that the ending of the file's name asks for, for headbudgets(FILE) as
+/// shares of the budget: .csv, with the columns layer, head, value; .npy, float64 [layers][heads],
+/// with 0 for a head that a layer lacks; or .json, one line {"layer-head": [part of all entries]},
+/// the layout of the files of head scores of Retrieval Head (Wu et al. 2024) and HeadKV. Throws
 /// UsageError for another one.
 std::string head_table_text(const HeadAdvice& advice, const std::string& file);
 /// The policy with this table, to paste after --policy.

@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/study/head_advice.h"
+#include "analysis/table.h"
 #include "analysis/text.h"
 
 namespace kvloupe {
@@ -28,14 +29,20 @@ std::string dumped(const Json& json, int indent) {
 
 std::string head_advice_markdown(const HeadAdvice& advice) {
   const HeadSharing& uniform = advice.sharings.front();
+  Table table{.columns = {"entries", ">foretold loss", ">beside uniform", ">measured loss",
+                          ">entries per head", ">entries that move", ">heads that change"}};
+  for (const HeadSharing& one : advice.sharings) {
+    table.add({in_one_line(one.name, 200),
+               fmt::format("{}{:.4g}", one.at_least ? "≥ " : "", one.foretold),
+               fmt::format("{:+.1f} %", 100.0 * (one.foretold / uniform.foretold - 1.0)),
+               std::isfinite(one.measured) ? fmt::format("{:.4g}", one.measured) : "–",
+               fmt::format("{:.1f}", one.mean_entries), percent_cell(one.moved),
+               percent_cell(one.changed)});
+  }
   std::string text = fmt::format(
       "Entries by head for {} at a budget of {} ({:.0f} entries per head, the mean over the "
       "prompts), block {}, learnt from {}{} prompts at {:.0f} entries. Loss: {}, the sum over {} "
-      "heads{}.{}\n\n"
-      "| entries | foretold loss | beside uniform | measured loss | entries per head | entries "
-      "that "
-      "move | heads that change |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+      "heads{}.{}\n\n{}",
       in_one_line(advice.policy, 200), in_one_line(advice.budget), advice.entries,
       in_one_line(advice.block), advice.prompts,
       advice.prompts < advice.studied ? fmt::format(" of {}", advice.studied) : "",
@@ -45,14 +52,8 @@ std::string head_advice_markdown(const HeadAdvice& advice) {
           : ", under " + in_one_line(advice.tried, 200) + ", with which the table is tried",
       advice.prompts < advice.studied
           ? " The other prompts lack a value at some budget: their replays failed or are missing."
-          : "");
-  for (const HeadSharing& one : advice.sharings) {
-    text += fmt::format("| {} | {}{:.4g} | {:+.1f} % | {} | {:.1f} | {} | {} |\n",
-                        table_cell(in_one_line(one.name, 200)), one.at_least ? "≥ " : "",
-                        one.foretold, 100.0 * (one.foretold / uniform.foretold - 1.0),
-                        std::isfinite(one.measured) ? fmt::format("{:.4g}", one.measured) : "–",
-                        one.mean_entries, percent_cell(one.moved), percent_cell(one.changed));
-  }
+          : "",
+      markdown_table(table));
   text += fmt::format(
       "\nForetold: from the heads' mean losses under uniform budgets; ≥: some heads hold fewer "
       "entries than the study's smallest budget, at which their loss is counted. Measured: in the "
@@ -105,6 +106,7 @@ std::string head_advice_json(const HeadAdvice& advice) {
   return dumped(out, 1);
 }
 
+namespace {
 std::string head_table_csv(const HeadAdvice& advice) {
   std::string text = "layer,head,value\n";
   for (std::size_t h = 0; h < advice.heads.size(); ++h) {
@@ -149,6 +151,8 @@ std::string head_table_json(const HeadAdvice& advice) {
   }
   return dumped(out, -1);
 }
+
+}  // namespace
 
 std::string head_table_text(const HeadAdvice& advice, const std::string& file) {
   if (file.ends_with(".csv")) return head_table_csv(advice);

@@ -208,7 +208,7 @@ class Filling {
         filled.compression = part.compression;
         filled.first_of_part = filled_.rows.size() == first + 1;
         filled.labels = {row.label};
-        if (filled_.label_columns > 1) filled.labels.push_back(row.upper);
+        if (filled_.upper.front().span > 1) filled.labels.push_back(row.upper);
         for (const Place& column : columns) {
           filled.cells.push_back(cell(part, row.policy != nullptr ? row.policy : column.policy,
                                       row.budget + column.budget,
@@ -279,19 +279,18 @@ class Filling {
 
   void add_heads(const std::vector<Place>& columns) {
     const bool budgets = is(PaperLayout::tasks_across) && budgets_.size() != 1;
-    filled_.label_columns = budgets ? 2 : 1;
-    std::vector<TableHead> upper{{"", filled_.label_columns}}, lower{{table().policy_head, 1}};
-    if (is(PaperLayout::policies_across)) std::swap(upper[0], lower[0]);
-    if (budgets) lower.push_back({"Budget", 1});
+    filled_.upper = {{"", budgets ? 2U : 1U}};
+    filled_.columns = {table().policy_head};
+    if (budgets) filled_.columns.emplace_back("Budget");
+    if (is(PaperLayout::policies_across)) std::swap(filled_.upper[0].text, filled_.columns[0].name);
     for (const Place& column : columns) {
-      if (upper.size() > 1 && upper.back().text == column.upper) {
-        ++upper.back().span;
+      if (filled_.upper.size() > 1 && filled_.upper.back().text == column.upper) {
+        ++filled_.upper.back().span;
       } else {
-        upper.push_back({column.upper, 1});
+        filled_.upper.push_back({column.upper});
       }
-      lower.push_back({column.label, 1});
+      filled_.columns.emplace_back(">" + column.label);
     }
-    filled_.head = {upper, lower};
   }
 
   /// One number. `policy`: null for the full cache, whose cells are the same at all budgets.

@@ -10,6 +10,7 @@
 
 #include "analysis/measure/measure.h"
 #include "analysis/study/study_statistics.h"
+#include "analysis/table.h"
 
 namespace kvloupe {
 
@@ -65,12 +66,6 @@ struct TableCell {
   int decimals = 1;                          // −1: four significant digits
 };
 
-/// A head that stands over some columns.
-struct TableHead {
-  std::string text;
-  int span = 1;
-};
-
 /// A table with its numbers, before it is written in some form.
 struct FilledTable {
   struct Row {
@@ -81,8 +76,8 @@ struct FilledTable {
   };
   const PaperTable* table = nullptr;
   std::string block;
-  std::vector<std::vector<TableHead>> head;  // lines from the top; the spans of each cover all
-  int label_columns = 1;
+  std::vector<Table::Head> upper;  // over the columns; the spans cover all
+  std::vector<Table::Column> columns;
   std::vector<Row> rows;
   std::vector<std::string> notes;  // sentences below the table
 };

@@ -12,64 +12,32 @@
 namespace kvloupe {
 
 namespace {
-/// How a form writes a cell: an unknown one, the best, one of a part of the prompts, an interval.
-struct CellMarks {
-  const char *unknown, *best, *partial, *interval;
-};
-constexpr CellMarks kMarkdownMarks = {"–", "**{}**", "†", " [{}, {}]"};
-constexpr CellMarks kLatexMarks = {"--", "\\textbf{{{}}}", "$^{\\dagger}$",
-                                   "{{\\scriptsize [{}, {}]}}"};
-
-std::string cell_text(const TableCell& cell, const CellMarks& marks) {
-  if (!cell.value) return marks.unknown;
+Table::Cell cell_of(const TableCell& cell) {
+  if (!cell.value) return "–";
   const auto number = [&](double value) {
     return cell.decimals < 0 ? fmt::format("{:.4g}", value)
                              : fmt::format("{:.{}f}", value, cell.decimals);
   };
-  std::string text = number(cell.value->mean);
-  if (cell.best) text = fmt::format(fmt::runtime(marks.best), text);
-  if (cell.prompts < cell.wanted) text += marks.partial;
-  if (!cell.interval) return text;
-  return text + fmt::format(fmt::runtime(marks.interval), number(cell.value->low),
-                            number(cell.value->high));
+  Table::Cell shown = number(cell.value->mean);
+  shown.best = cell.best;
+  if (cell.prompts < cell.wanted) shown.mark = "†";
+  if (cell.interval)
+    shown.interval = fmt::format("[{}, {}]", number(cell.value->low), number(cell.value->high));
+  return shown;
 }
 
-/// The name of a results file, before its first row. Empty if the file's rows begin with one of the
-/// full cache.
-std::string part_name(const FilledTable& table, const FilledTable::Row& row) {
-  const bool named = row.first_of_part && table.table->layout != PaperLayout::tasks_across;
-  return named ? fmt::format("{}, {}", row.model, row.compression) : std::string();
-}
-
-std::string markdown(const FilledTable& table) {
-  // The heads of each column, from the top, those that are empty left out.
-  std::vector<std::string> heads;
-  for (const std::vector<TableHead>& line : table.head) {
-    std::size_t column = 0;
-    for (const TableHead& head : line) {
-      for (int i = 0; i < head.span; ++i, ++column) {
-        if (heads.size() <= column) heads.emplace_back();
-        if (!head.text.empty()) heads[column] += (heads[column].empty() ? "" : ", ") + head.text;
-      }
-    }
+Table table_of(const FilledTable& filled) {
+  Table table{.upper = filled.upper, .columns = filled.columns};
+  for (const FilledTable::Row& row : filled.rows) {
+    Table::Row& shown = table.rows.emplace_back();
+    shown.rule = row.first_of_part;
+    // The name of a results file. Where layouts have it, the first row is one of the full cache.
+    if (row.first_of_part && filled.table->layout != PaperLayout::tasks_across)
+      shown.part = fmt::format("{}, {}", row.model, row.compression);
+    shown.cells.assign(row.labels.begin(), row.labels.end());
+    for (const TableCell& cell : row.cells) shown.cells.push_back(cell_of(cell));
   }
-  std::string text = fmt::format("**{}.** {}\n\n", table.table->title, table.table->what);
-  for (const std::string& head : heads) text += "| " + table_cell(head) + " ";
-  text += "|\n";
-  for (std::size_t c = 0; c < heads.size(); ++c)
-    text += static_cast<int>(c) < table.label_columns ? "| --- " : "| ---: ";
-  text += "|\n";
-  for (const FilledTable::Row& row : table.rows) {
-    if (const std::string name = part_name(table, row); !name.empty()) {
-      text += "| *" + table_cell(name) + "* ";
-      for (std::size_t c = 1; c < heads.size(); ++c) text += "| ";
-      text += "|\n";
-    }
-    for (const std::string& label : row.labels) text += "| " + table_cell(label) + " ";
-    for (const TableCell& cell : row.cells) text += "| " + cell_text(cell, kMarkdownMarks) + " ";
-    text += "|\n";
-  }
-  return fmt::format("{}\n{}\n", text, fmt::join(table.notes, " "));
+  return table;
 }
 
 std::string csv(const FilledTable& table) {
@@ -78,59 +46,19 @@ std::string csv(const FilledTable& table) {
       "prompts,best\n";
   for (const FilledTable::Row& row : table.rows) {
     for (const TableCell& cell : row.cells) {
-      const std::string mean = cell.value ? fmt::format("{}", cell.value->mean) : "";
-      const bool ends = cell.value && cell.interval;
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", table.table->name,
-                          doubled_quotes(row.model), row.compression, table.block,
-                          doubled_quotes(cell.policy), doubled_quotes(cell.label),
-                          doubled_quotes(cell.group), doubled_quotes(cell.budget),
-                          doubled_quotes(cell.column), cell.measure, mean,
-                          ends ? fmt::format("{},{}", cell.value->low, cell.value->high) : ",",
-                          cell.prompts, cell.best ? 1 : 0);
+      const auto number = [&](double MeanInterval::*one, bool known) {
+        return cell.value && known ? fmt::format("{}", *cell.value.*one) : std::string();
+      };
+      const std::string mean = number(&MeanInterval::mean, true);
+      const std::string low = number(&MeanInterval::low, cell.interval);
+      const std::string high = number(&MeanInterval::high, cell.interval);
+      text += csv_line({table.table->name, Quoted{row.model}, row.compression, table.block,
+                        Quoted{cell.policy}, Quoted{cell.label}, Quoted{cell.group},
+                        Quoted{cell.budget}, Quoted{cell.column}, cell.measure, mean, low, high,
+                        long{cell.prompts}, long{cell.best}});
     }
   }
   return text;
-}
-
-std::string latex_table(const FilledTable& table) {
-  const std::size_t columns = table.head.back().size();
-  std::string text = fmt::format(
-      "% {}. Needs \\usepackage{{booktabs}} and, for \\resizebox, \\usepackage{{graphicx}}.\n"
-      "\\begin{{table}}\n\\centering\n\\caption{{{}. {}}}\n\\resizebox{{\\textwidth}}{{!}}{{%\n"
-      "\\begin{{tabular}}{{{:l<{}}{:c<{}}}}\n\\toprule\n",
-      table.table->name, latex_text(table.table->title),
-      latex_text(fmt::format("{}", fmt::join(table.notes, " "))), "", table.label_columns, "",
-      columns - static_cast<std::size_t>(table.label_columns));
-  const auto add_line = [&](const std::vector<std::string>& cells) {
-    text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
-  };
-  for (const std::vector<TableHead>& line : table.head) {
-    std::vector<std::string> cells;
-    std::string rules;
-    int column = 1;
-    for (const TableHead& head : line) {
-      const bool wide = head.span > 1;
-      cells.push_back(
-          wide ? fmt::format("\\multicolumn{{{}}}{{c}}{{{}}}", head.span, latex_text(head.text))
-               : latex_text(head.text));
-      if (wide && !head.text.empty())
-        rules += fmt::format("\\cmidrule(lr){{{}-{}}}", column, column + head.span - 1);
-      column += head.span;
-    }
-    add_line(cells);
-    if (!rules.empty()) text += rules + "\n";
-  }
-  for (const FilledTable::Row& row : table.rows) {
-    if (row.first_of_part) text += "\\midrule\n";
-    if (const std::string name = part_name(table, row); !name.empty())
-      add_line(
-          {fmt::format("\\multicolumn{{{}}}{{l}}{{\\emph{{{}}}}}", columns, latex_text(name))});
-    std::vector<std::string> cells;
-    for (const std::string& label : row.labels) cells.push_back(latex_text(label));
-    for (const TableCell& cell : row.cells) cells.push_back(cell_text(cell, kLatexMarks));
-    add_line(cells);
-  }
-  return text + "\\bottomrule\n\\end{tabular}}\n\\end{table}\n";
 }
 }  // namespace
 
@@ -144,8 +72,17 @@ TableForm table_form(const std::string& target) {
 }
 
 std::string table_text(const FilledTable& table, TableForm form) {
-  if (form == TableForm::markdown) return markdown(table);
-  return form == TableForm::csv ? csv(table) : latex_table(table);
+  if (form == TableForm::csv) return csv(table);
+  const std::string notes = fmt::format("{}", fmt::join(table.notes, " "));
+  const std::string& title = table.table->title;
+  if (form == TableForm::markdown)
+    return fmt::format("**{}.** {}\n\n{}\n{}\n", title, table.table->what,
+                       markdown_table(table_of(table)), notes);
+  const std::string needs =
+      ". Needs \\usepackage{booktabs} and, for \\resizebox, \\usepackage{graphicx}.";
+  return latex_table(
+      table_of(table),
+      {.caption = title + ". " + notes, .remarks = {table.table->name + needs}, .fit_width = true});
 }
 
 // The catalogue of papers' tables: one entry each.

@@ -10,6 +10,7 @@
 
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
+#include "analysis/table.h"
 #include "analysis/text.h"
 
 namespace kvloupe {
@@ -58,19 +59,17 @@ std::string table_text(std::span<const SummaryRow> rows) {
   if (known != nullptr && !known->info->unit.empty()) text += ", " + known->info->unit;
   const bool full =
       std::any_of(rows.begin(), rows.end(), [](const SummaryRow& row) { return !!row.from_full; });
-  const auto cell = [](const std::string& one) { return table_cell(in_one_line(one, 200)); };
-  text += fmt::format(
-      "\n\n| policy | budget | block | traces | mean [95 %] |{} less {} [95 %], paired |\n"
-      "| --- | --- | --- | --- | --- |{} --- |\n",
-      full ? " less full [95 %], paired |" : "", cell(rows.front().first_policy),
-      full ? " --- |" : "");
+  const auto name = [](const std::string& one) { return in_one_line(one, 200); };
+  Table table{.columns = {"policy", "budget", "block", "traces", "mean [95 %]"}};
+  if (full) table.columns.emplace_back("less full [95 %], paired");
+  table.columns.emplace_back("less " + name(rows.front().first_policy) + " [95 %], paired");
   for (const SummaryRow& row : rows) {
-    text += fmt::format("| {} | {} | {} | {} | {} |{} {} |\n", cell(row.policy),
-                        in_one_line(row.budget), in_one_line(row.block), row.traces,
-                        cell_text(row.value), full ? " " + cell_text(row.from_full) + " |" : "",
-                        cell_text(row.from_first));
+    table.add({name(row.policy), in_one_line(row.budget), in_one_line(row.block),
+               std::to_string(row.traces), cell_text(row.value)});
+    if (full) table.rows.back().cells.emplace_back(cell_text(row.from_full));
+    table.rows.back().cells.emplace_back(cell_text(row.from_first));
   }
-  return text;
+  return text + "\n\n" + markdown_table(table);
 }
 }  // namespace
 

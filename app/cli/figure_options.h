@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/request/figure_request.h"
 
 namespace kvloupe::cli {

@@ -17,7 +17,7 @@
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
-#include "app/export/page.h"
+#include "app/document/document.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 
@@ -31,11 +31,9 @@ struct GalleryOptions {
   FigureOptions options;
 };
 
-/// One picture of the gallery: a figure, and for one that shows several things, which.
-struct Piece {
-  const figure::FigureInfo* info = nullptr;
-  std::string name;   // of its files
-  std::string shows;  // a value of its choice "show" other than the default; empty: the default
+/// One picture of the gallery; `shows`: a value of the figure's choice "show" other than the
+/// default.
+struct Piece : figure::document::GalleryPiece {
   request::FigureSettings settings;
 };
 
@@ -43,12 +41,13 @@ struct Piece {
 std::vector<Piece> pieces_of(const request::FigureSettings& settings) {
   std::vector<Piece> pieces;
   for (const figure::FigureInfo& info : figure::figure_catalog()) {
-    pieces.push_back({&info, info.name, "", settings});
+    pieces.push_back({{&info, info.name}, settings});
     for (const figure::ChoiceInfo& choice : info.choices) {
       if (choice.name != "show" || figure::is_typed(choice)) continue;
       for (std::size_t i = 1; i < choice.values.size(); ++i) {
-        pieces.push_back({&info, info.name + "-" + choice.values[i], choice.values[i], settings});
-        pieces.back().settings.choices["show"] = choice.values[i];
+        const std::string& value = choice.values[i];
+        pieces.push_back({{&info, info.name + "-" + value, value}, settings});
+        pieces.back().settings.choices["show"] = value;
       }
     }
   }
@@ -93,9 +92,8 @@ request::FigureInputs open_inputs(const std::vector<std::string>& paths) {
   return inputs;
 }
 
-/// The files of every piece; those of tables are also LaTeX.
-constexpr std::array kEndings = {"svg", "pdf", "png", "csv", "html"};
-constexpr const char* kTableEnding = "tex";
+/// The files of every piece; the last is of tables alone.
+constexpr std::array kEndings = {"svg", "pdf", "png", "csv", "html", "tex"};
 constexpr const char* kIndex = "index.html";
 
 std::string path_of(const Piece& piece, const std::filesystem::path& folder,
@@ -103,29 +101,24 @@ std::string path_of(const Piece& piece, const std::filesystem::path& folder,
   return (folder / (piece.name + "." + ending)).string();
 }
 
-/// Writes the piece in every format; the part that the index shows.
-figure::html::GalleryPiece write_piece(const Piece& piece, const std::filesystem::path& folder,
-                                       const request::FigureMaker& maker,
-                                       const figure::FileOptions& options,
-                                       const figure::TextMetrics& fonts, Progress& progress) {
+/// Writes the piece in every format, and draws what the index shows of it.
+void write_piece(Piece& piece, const std::filesystem::path& folder,
+                 const request::FigureMaker& maker, const figure::FileOptions& options,
+                 const figure::TextMetrics& fonts, Progress& progress) {
   const figure::MadeFigure made = maker.make(*piece.info, piece.settings, progress);
-  figure::html::GalleryPiece written;
-  std::vector<std::string> endings(kEndings.begin(), kEndings.end());
-  if (made.figure->table()) endings.emplace_back(kTableEnding);
-  for (const std::string& ending : endings) {
+  for (const char* ending : kEndings) {
     progress.check();
+    if (ending == kEndings.back() && !made.figure->table()) continue;
     const std::string path = path_of(piece, folder, ending);
     try {
-      const std::string bytes =
-          figure::file_of(*piece.info, made, figure::format_of(path), options, fonts);
-      write_whole_file(path, bytes);
-    } catch (const figure::html::PageTooLarge&) {
+      write_whole_file(path,
+                       figure::file_of(*piece.info, made, figure::format_of(path), options, fonts));
+    } catch (const figure::document::PageTooLarge&) {
       continue;  // the picture stands in the index all the same
     }
-    written.endings.push_back(ending);
+    piece.endings.push_back(ending);
   }
-  written.figure = figure::html::index_figure(*piece.info, made, options, fonts);
-  return written;
+  piece.figure = figure::document::page_figure(*piece.info, made, options, fonts);
 }
 
 /// "document.h5, policy A h2o, policy B tova, budget 25%": the gallery's inputs.
@@ -195,42 +188,36 @@ int run_gallery(const GalleryOptions& o) {
                     "cannot be used as a folder (" + error.message() + "); choose another");
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
-  const std::vector<Piece> pieces = pieces_of(settings);
-  for (const Piece& piece : pieces) {
+  std::vector<Piece> pieces = pieces_of(settings);
+  for (const Piece& piece : pieces)
     for (const char* ending : kEndings)
       refuse_own_input(path_of(piece, o.folder, ending), {o.inputs.begin(), o.inputs.end()});
-    refuse_own_input(path_of(piece, o.folder, kTableEnding), {o.inputs.begin(), o.inputs.end()});
-  }
   const std::string index = (std::filesystem::path(o.folder) / kIndex).string();
   refuse_own_input(index, {o.inputs.begin(), o.inputs.end()});
   Report report(pieces.size());
-  std::vector<figure::html::GalleryPiece> shown(pieces.size());
   Progress progress;
   for_each_at_once(pieces.size(), progress, [&](std::size_t i) {
-    const Piece& piece = pieces[i];
-    std::string why = why_skipped(piece, maker.inputs());
-    if (why.empty()) {
+    Piece& piece = pieces[i];
+    piece.skipped = why_skipped(piece, maker.inputs());
+    if (piece.skipped.empty()) {
       Progress part(progress, 0);
       try {
-        shown[i] = write_piece(piece, o.folder, maker, file_options, fonts, part);
+        write_piece(piece, o.folder, maker, file_options, fonts, part);
       } catch (const WorkError& error) {  // this figure cannot be made of this trace
-        why = error.what();
+        piece.skipped = error.what();
       } catch (const UsageError& error) {  // with these settings
-        why = error.what();
+        piece.skipped = error.what();
       }
     }
-    shown[i].info = piece.info;
-    shown[i].name = piece.name;
-    shown[i].shows = piece.shows;
-    shown[i].skipped = why;
-    report.say(i, why.empty() ? fmt::format("{}: {}", piece.name, fmt::join(shown[i].endings, " "))
-                              : fmt::format("{}: skipped: {}", piece.name, why));
+    report.say(i, piece.skipped.empty()
+                      ? fmt::format("{}: {}", piece.name, fmt::join(piece.endings, " "))
+                      : fmt::format("{}: skipped: {}", piece.name, piece.skipped));
   });
-  const bool any = std::any_of(shown.begin(), shown.end(),
-                               [](const auto& piece) { return piece.skipped.empty(); });
-  if (!any) return 0;
+  std::vector<figure::document::GalleryPiece> shown(pieces.begin(), pieces.end());
+  if (std::all_of(shown.begin(), shown.end(), [](const auto& one) { return !one.skipped.empty(); }))
+    return 0;
   write_whole_file(index,
-                   figure::html::gallery_page(
+                   figure::document::gallery_page(
                        "Figures of " + std::filesystem::path(o.inputs.front()).filename().string(),
                        made_from(o), std::move(shown), file_options.theme));
   std::printf("index: html\n");

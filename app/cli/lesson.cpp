@@ -14,10 +14,10 @@
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"
-#include "app/lesson/handout.h"
+#include "app/document/set_text.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
-#include "app/lesson/web_page.h"
+#include "app/lesson/written_lesson.h"
 
 namespace kvloupe::cli::lesson_verb {
 
@@ -34,34 +34,6 @@ struct LessonOptions {
 
 constexpr std::size_t kLineLength = 100;
 
-/// Words in lines of at most `width` characters.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  const auto characters = [](const std::string& line) {
-    return static_cast<std::size_t>(
-        std::count_if(line.begin(), line.end(), [](char c) { return !continues_character(c); }));
-  };
-  std::vector<std::string> lines;
-  std::string word;
-  const auto end_word = [&] {
-    if (word.empty()) return;
-    if (lines.empty() || characters(lines.back()) + 1 + characters(word) > width) {
-      lines.push_back(word);
-    } else {
-      lines.back() += " " + word;
-    }
-    word.clear();
-  };
-  for (const char c : text) {
-    if (c == ' ' || c == '\n') {
-      end_word();
-    } else {
-      word += c;
-    }
-  }
-  end_word();
-  return lines;
-}
-
 void report(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems)
     std::fprintf(stderr, "kvloupe: %s\n", in_lines(problem).c_str());
@@ -71,12 +43,16 @@ int list_lessons() {
   const std::vector<lesson::Lesson> lessons = lesson::find_lessons();
   std::size_t widest = 0;
   for (const lesson::Lesson& one : lessons) widest = std::max(widest, one.name.size());
+  const auto characters = [](const auto&, const std::string& words) {
+    return static_cast<double>(
+        std::count_if(words.begin(), words.end(), [](char c) { return !continues_character(c); }));
+  };
   OutputFile out("-");
   for (const lesson::Lesson& one : lessons) {
     out.write(fmt::format("{:<{}}  {}\n", one.name, widest, one.title));
-    for (const std::string& line :
-         wrapped(one.summary, kLineLength - std::min(widest + 2, kLineLength / 2)))
-      out.write(fmt::format("{:<{}}  {}\n", "", widest, line));
+    const auto room = static_cast<double>(kLineLength - std::min(widest + 2, kLineLength / 2));
+    for (const auto& line : lines_of(figure::document::paragraph(one.summary), room, characters))
+      out.write(fmt::format("{:<{}}  {}\n", "", widest, line.front().text));
   }
   out.finish();
   for (const lesson::Lesson& one : lessons) report(one.errors());
@@ -109,13 +85,9 @@ lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
   return traces;
 }
 
-/// Writes what `make` makes of the lesson, its `bytes`; 1 where it has problems, else 0.
-template <typename Made>
+/// Writes what `make` makes of the lesson, 1 where it has problems, else 0.
 int write_made(const std::string& path, const lesson::Lesson& chosen,
-               const std::vector<std::string>& paths,
-               Made (*make)(const lesson::Lesson&, const lesson::LessonTraces&,
-                            const figure::TextMetrics&, Progress&),
-               std::string Made::*bytes) {
+               const std::vector<std::string>& paths, decltype(&lesson::make_handout) make) {
   refuse_own_input(path, {paths.begin(), paths.end()});
   refuse_own_input(path, {chosen.path});
   OutputFile file(path);  // before the work: an unwritable target is known at once
@@ -123,8 +95,8 @@ int write_made(const std::string& path, const lesson::Lesson& chosen,
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   Progress progress;
-  const Made made = make(chosen, traces, fonts, progress);
-  file.write(made.*bytes);
+  const lesson::WrittenLesson made = make(chosen, traces, fonts, progress);
+  file.write(made.bytes);
   file.finish();
   report(made.problems);
   return made.problems.empty() ? 0 : 1;
@@ -146,13 +118,9 @@ int run_lesson(LessonOptions& o) {
   if (!o.pdf.empty() || !o.html.empty()) {
     refuse_same_outputs({o.pdf, o.html});
     int code = 0;
-    if (!o.pdf.empty()) {
-      code = write_made(o.pdf, chosen, o.traces, lesson::make_handout, &lesson::Handout::pdf);
-    }
-    if (!o.html.empty()) {
-      code = std::max(code, write_made(o.html, chosen, o.traces, lesson::make_web_page,
-                                       &lesson::WebPage::html));
-    }
+    if (!o.pdf.empty()) code = write_made(o.pdf, chosen, o.traces, lesson::make_handout);
+    if (!o.html.empty())
+      code = std::max(code, write_made(o.html, chosen, o.traces, lesson::make_web_page));
     return code;
   }
   window::WindowOptions options = options_of(o.window);

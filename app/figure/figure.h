@@ -18,10 +18,10 @@
 
 #include "analysis/progress.h"
 #include "analysis/replay/replay.h"
+#include "analysis/table.h"
 #include "analysis/trace/trace.h"
 #include "app/figure/choice.h"
 #include "app/figure/replay_service.h"
-#include "app/figure/table.h"
 #include "app/scene/scene.h"
 #include "app/scene/style.h"
 
@@ -30,6 +30,9 @@ struct Evaluation;  // analysis/evaluation/evaluation.h
 }
 
 namespace kvloupe::figure {
+
+using kvloupe::CsvWriter;
+using kvloupe::Table;
 
 /// The selection; shared by all figures, so that views stay linked. Each figure reads the fields
 /// that it needs. All are in range after resolve() of figure_catalog.h.

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/read_file.h"
 #include "analysis/text.h"
 #include "analysis/utf8.h"
 #include "app/demo/demo_trace.h"
@@ -62,29 +62,16 @@ int whole_number(const std::string& text, int least, int most, const Line& line,
 }
 
 TraceNeed read_need(const std::string& word, const Line& line) {
-  TraceNeed need;
-  need.text = word;
-  if (word.starts_with("segment:") && word.size() > 8) {
-    need.kind = TraceNeed::Kind::segment;
-    need.segment = word.substr(8);
-  } else if (word == "generated") {
-    need.kind = TraceNeed::Kind::generated;
-  } else if (word == "closed") {
-    need.kind = TraceNeed::Kind::closed;
-  } else if (word == "predictions") {
-    need.kind = TraceNeed::Kind::predictions;
-  } else if (word == "output_weight") {
-    need.kind = TraceNeed::Kind::output_weight;
-  } else if (word.starts_with("tokens>=")) {
-    need.tokens = whole_number(word.substr(8), 1, 1 << 30, line, "needs: tokens>=N");
-  } else {
-    throw TextError{
-        line.number,
-        fmt::format("needs: {} is not one of segment:NAME, generated, closed, predictions, "
-                    "output_weight, tokens>=N",
-                    shown_word(word))};
-  }
-  return need;
+  if (word.starts_with("segment:") && word.size() > 8) return {"segment", word.substr(8)};
+  if (word.starts_with("tokens>="))
+    return {"tokens", "", whole_number(word.substr(8), 1, 1 << 30, line, "needs: tokens>=N")};
+  for (const char* plain : {"generated", "closed", "predictions", "output_weight"})
+    if (word == plain) return {word};
+  throw TextError{
+      line.number,
+      fmt::format("needs: {} is not one of segment:NAME, generated, closed, predictions, "
+                  "output_weight, tokens>=N",
+                  shown_word(word))};
 }
 
 /// One `key: value` of the head.
@@ -236,9 +223,8 @@ class PageReader {
       page.view_line = fence.number + 1;
       std::string json;
       for (const Line& line : lines) json += line.text + "\n";
-      const CheckedView checked = check_view(json, page.view_line);
+      page.step_slider = check_view(json, page.view_line);
       page.view_json = std::move(json);
-      page.step_slider = checked.step_slider;
     } else if (kind == "task") {
       if (page.task) throw TextError{fence.number, "a page has only one task"};
       page.task = read_task(lines, fence.number);
@@ -295,18 +281,12 @@ std::string nearest_names(std::string_view wrong, std::vector<std::string> names
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Refuses NUL, and bytes that are not UTF-8.
-void check_characters(std::string_view text) {
-  int line = 1;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view one = text.substr(0, end);
-    if (one.find('\0') != std::string_view::npos)
-      throw TextError{line, "contains a NUL byte; a lesson is a text file"};
-    if (escape_invalid_utf8(one) != one) throw TextError{line, "contains bytes that are not UTF-8"};
-    text.remove_prefix(std::min(end + 1, text.size()));
-    ++line;
-  }
+void require_file(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    throw FileError(path.string(), "no such lesson file; check the path");
+  if (fs::file_size(path, error) > kMostBytes)
+    throw FileError(path.string(), "is too large for a lesson (more than 1 MB)");
 }
 
 }  // namespace
@@ -329,13 +309,15 @@ Lesson parse_lesson(const fs::path& path, std::string_view text) {
   lesson.path = path;
   lesson.name = path.stem().string();
   lesson.title = lesson.name;
-  try {
-    check_characters(text);
-  } catch (const TextError& error) {
-    lesson.error = at_line(path, error.line, error.problem);
+  const std::vector<Line> lines = lines_of(text);
+  for (const Line& line : lines) {
+    const bool nul = line.text.find('\0') != std::string::npos;
+    if (!nul && escape_invalid_utf8(line.text) == line.text) continue;
+    lesson.error = at_line(
+        path, line.number,
+        nul ? "contains a NUL byte; a lesson is a text file" : "contains bytes that are not UTF-8");
     return lesson;
   }
-  const std::vector<Line> lines = lines_of(text);
   const auto is_title = [](const Line& line) { return is_page_title(line); };
   auto page = std::find_if(lines.begin(), lines.end(), is_title);
   try {
@@ -362,23 +344,16 @@ Lesson parse_lesson(const fs::path& path, std::string_view text) {
 }
 
 Lesson read_lesson(const fs::path& path) {
-  Lesson unread;
-  unread.path = path;
-  unread.name = unread.title = path.stem().string();
-  const auto refused = [&](const std::string& problem) {
-    unread.error = path.string() + ": " + problem;
+  try {
+    require_file(path);
+    return parse_lesson(path, read_file(path, kMostBytes));
+  } catch (const FileError& error) {
+    Lesson unread;
+    unread.path = path;
+    unread.name = unread.title = path.stem().string();
+    unread.error = error.what();
     return unread;
-  };
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return refused("no such lesson file; check the path");
-  if (fs::file_size(path, error) > kMostBytes || error)
-    return refused("is too large for a lesson (more than 1 MB)");
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kMostBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || !in.eof()) return refused("cannot be read; check its permissions");
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return parse_lesson(path, text);
+  }
 }
 
 std::vector<Lesson> find_lessons(const fs::path& folder) {
@@ -401,11 +376,8 @@ std::vector<Lesson> find_lessons() { return find_lessons(job::find_asset("lesson
 
 Lesson find_lesson(std::string_view name) {
   if (name.find('/') != std::string_view::npos || name.ends_with(".md")) {
-    const fs::path path(name);
-    std::error_code error;
-    if (!fs::is_regular_file(path, error))
-      throw FileError(path.string(), "no such lesson file; check the path");
-    return read_lesson(path);
+    require_file(name);
+    return read_lesson(name);
   }
   std::vector<std::string> names;
   for (Lesson& lesson : find_lessons()) {

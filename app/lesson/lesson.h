@@ -51,11 +51,9 @@ struct LessonRun {
 
 /// A requirement of a lesson for another trace.
 struct TraceNeed {
-  enum class Kind { segment, generated, closed, predictions, output_weight, tokens };
-  Kind kind = Kind::tokens;
-  std::string segment;  // of a segment
-  int tokens = 0;       // at least so many
-  std::string text;     // as written
+  std::string kind;          // segment, tokens, generated, closed, predictions, output_weight
+  std::string segment = {};  // of kind segment
+  int tokens = 0;            // at least so many
 };
 
 struct Lesson {

@@ -152,66 +152,45 @@ std::string bytes_text(double bytes) {
 
 }  // namespace
 
-CheckedView check_view(const std::string& json, int line) {
-  return {read_filled(filled(json, line, any_number), line).step_slider};
+bool check_view(const std::string& json, int line) {
+  return read_filled(filled(json, line, any_number), line).step_slider;
 }
 
 std::string missing_need(const Lesson& lesson, const LessonTraces& traces) {
   const Trace& trace = *traces.trace;
-  const auto lacks = [&](const std::string& what) {
-    return fmt::format("{}: lesson {} needs {}", trace.path().string(), lesson.name, what);
-  };
   for (const TraceNeed& need : lesson.needs) {
-    switch (need.kind) {
-      case TraceNeed::Kind::segment:
-        if (segment_of(trace.tokens(), need.segment).first < 0) {
-          return lacks(
-              fmt::format("a segment {}, which this trace does not have; mark the segment in the "
-                          "prompt file with a line @@{}",
-                          need.segment, need.segment));
-        }
-        break;
-      case TraceNeed::Kind::generated:
-        if (trace.run().generated == 0)
-          return lacks(
-              "generated tokens, which this trace does not have; capture it with --generate");
-        break;
-      case TraceNeed::Kind::closed:
-        if (traces.closed.empty()) {
-          std::string policies;
-          bool writes = false;
-          for (const ClosedRun& run : lesson.run.closed) {
-            policies +=
-                fmt::format("{}{} {}", policies.empty() ? " (" : ", ", run.policy, run.budget);
-            writes = writes || run.own_words;
-          }
-          return lacks(fmt::format(
-              "closed-loop runs of the same prompt{}{}; make each with kvloupe-capture run --model "
-              "MODEL --from {} {}"
-              "--policy POLICY --budget BUDGET -o RUN.h5, and give it with another --trace",
-              policies, policies.empty() ? "" : ")", trace.path().string(),
-              writes ? fmt::format("--generate {} ", std::max(1, trace.run().generated)) : ""));
-        }
-        break;
-      case TraceNeed::Kind::predictions:
-        if (!trace.predictions())
-          return lacks(
-              "the model's predictions, which this trace does not have; capture the trace again");
-        break;
-      case TraceNeed::Kind::output_weight:
-        if (!trace.has_output_weight()) {
-          return lacks(
-              "the output projections of all layers, which this trace does not have; capture the "
-              "prompt with kvloupe-capture");
-        }
-        break;
-      case TraceNeed::Kind::tokens:
-        if (trace.length() < need.tokens) {
-          return lacks(
-              fmt::format("at least {} tokens; this trace has {}", need.tokens, trace.length()));
-        }
-        break;
+    std::string lacks;
+    if (need.kind == "segment" && segment_of(trace.tokens(), need.segment).first < 0) {
+      lacks = fmt::format(
+          "a segment {0}, which this trace does not have; mark the segment in the prompt file with "
+          "a line @@{0}",
+          need.segment);
+    } else if (need.kind == "generated" && trace.run().generated == 0) {
+      lacks = "generated tokens, which this trace does not have; capture it with --generate";
+    } else if (need.kind == "closed" && traces.closed.empty()) {
+      std::string policies;
+      bool writes = false;
+      for (const ClosedRun& run : lesson.run.closed) {
+        policies += fmt::format("{}{} {}", policies.empty() ? " (" : ", ", run.policy, run.budget);
+        writes = writes || run.own_words;
+      }
+      lacks = fmt::format(
+          "closed-loop runs of the same prompt{}{}; make each with kvloupe-capture run --model "
+          "MODEL --from {} {}--policy POLICY --budget BUDGET -o RUN.h5, and give it with another "
+          "--trace",
+          policies, policies.empty() ? "" : ")", trace.path().string(),
+          writes ? fmt::format("--generate {} ", std::max(1, trace.run().generated)) : "");
+    } else if (need.kind == "predictions" && !trace.predictions()) {
+      lacks = "the model's predictions, which this trace does not have; capture the trace again";
+    } else if (need.kind == "output_weight" && !trace.has_output_weight()) {
+      lacks =
+          "the output projections of all layers, which this trace does not have; capture the "
+          "prompt with kvloupe-capture";
+    } else if (need.kind == "tokens" && trace.length() < need.tokens) {
+      lacks = fmt::format("at least {} tokens; this trace has {}", need.tokens, trace.length());
     }
+    if (!lacks.empty())
+      return fmt::format("{}: lesson {} needs {}", trace.path().string(), lesson.name, lacks);
   }
   return {};
 }

@@ -8,19 +8,16 @@
 
 #include "analysis/progress.h"
 #include "app/demo/demo_trace.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/values.h"
 #include "app/request/figure_request.h"
 
 namespace kvloupe::lesson {
 
-/// The part of a view that can be checked without a trace.
-struct CheckedView {
-  bool step_slider = false;
-};
-/// Checks a view from a file; it begins at `line`. Throws TextError.
-CheckedView check_view(const std::string& json, int line);
+/// Checks a view from a file, as far as possible without a trace; it begins at `line`. Whether it
+/// has a slider of steps. Throws TextError.
+bool check_view(const std::string& json, int line);
 
 /// The traces of a lesson, with the results computed from them.
 struct LessonTraces {

@@ -313,11 +313,29 @@ RichText read_text(const std::vector<Line>& lines) {
   return result;
 }
 
-RichText without_conditions(RichText text) {
-  for (Block& block : text)
+RichText without_numbers(RichText text) {
+  for (Block& block : text) {
     std::erase_if(block.runs, [](const Run& run) { return !run.conditions.empty(); });
+    for (Run& run : block.runs) {
+      if (run.slot) run.text = "–";
+      run.slot.reset();
+    }
+  }
   std::erase_if(text, [](const Block& block) { return block.runs.empty(); });
   return text;
+}
+
+figure::document::TextBlocks blocks_of(const RichText& text) {
+  figure::document::TextBlocks blocks;
+  for (const Block& block : text) {
+    blocks.push_back({block.kind, {block.runs.begin(), block.runs.end()}, block.number});
+    for (std::size_t i = 0; i < block.runs.size(); ++i) {
+      figure::document::Run& run = blocks.back().runs[i];
+      run.pending = block.runs[i].slot.has_value();
+      if (run.pending) run.text = "…";
+    }
+  }
+  return blocks;
 }
 
 std::string plain_text(const RichText& text) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/document/document.h"
 #include "app/lesson/expression.h"
 
 namespace kvloupe::lesson {
@@ -32,19 +33,14 @@ struct Condition {
   bool met = true;
 };
 
-/// A piece of text in one style.
-struct Run {
-  std::string text;
-  bool bold = false;
-  bool italic = false;
-  bool code = false;                       // monospaced
-  std::string link;                        // http:// or https://; empty: none
-  std::optional<Slot> slot;                // computes `text`; empty in finished text
-  bool computed = false;                   // in finished text: it was a slot
-  std::vector<Condition> conditions = {};  // all must hold; empty in finished text
+/// A piece of text in one style; its link starts with http:// or https://.
+struct Run : figure::document::Run {
+  std::optional<Slot> slot;           // computes `text`; empty in finished text
+  bool computed = false;              // in finished text: it was a slot
+  std::vector<Condition> conditions;  // all must hold; empty in finished text
 };
 
-enum class BlockKind { paragraph, bullet, numbered };
+using BlockKind = figure::document::TextBlock::Kind;
 
 /// One paragraph, or one item of a list.
 struct Block {
@@ -80,8 +76,12 @@ RichText read_text(const std::vector<Line>& lines);
 /// "EXPRESSION | FORMAT". Throws TextError.
 Slot read_slot(std::string_view text, int line);
 
-/// Only the parts without a condition; for a text whose conditions cannot be known.
-RichText without_conditions(RichText text);
+/// Only the parts without a condition, each number as "–": for a text whose conditions and numbers
+/// cannot be known.
+RichText without_numbers(RichText text);
+
+/// The text as documents have it; a slot reads "…".
+figure::document::TextBlocks blocks_of(const RichText& text);
 
 /// The words alone; a slot reads "…".
 std::string plain_text(const RichText& text);

@@ -39,10 +39,6 @@ std::string risk_words(const Advice& advice, const AdviceRequest& request) {
                                        : risk;
 }
 
-const BudgetRisk& promised_at(const PolicyAdvice& one) {
-  return one.budgets[static_cast<std::size_t>(one.promised)];
-}
-
 /// The limits of the result: it says nothing about other kinds of prompts.
 std::string limits(const Advice& advice, const std::string& prompts, bool promise, bool replays) {
   std::string text = fmt::format(
@@ -87,11 +83,11 @@ std::string least_promise(const Advice& advice, double largest) {
 
 std::vector<std::string> promised(const Advice& advice, const AdviceRequest& request, int place) {
   const PolicyAdvice& one = advice.policies[static_cast<std::size_t>(place)];
-  const BudgetRisk& at = promised_at(one);
+  const BudgetRisk& at = one.shown();
   std::vector<std::string> ties{name_of(one)}, others;  // promised the same budget
   for (const PolicyAdvice& other : advice.policies) {
-    if (&other == &one || other.promised < 0 || promised_at(other).budget != at.budget) continue;
-    (promised_at(other).bound == at.bound ? ties : others).push_back(name_of(other));
+    if (&other == &one || other.promised < 0 || other.shown().budget != at.budget) continue;
+    (other.shown().bound == at.bound ? ties : others).push_back(name_of(other));
   }
   const bool tie = ties.size() > 1;
   const std::string decision = fmt::format(
@@ -147,32 +143,27 @@ std::vector<std::string> not_reached(const Advice& advice, const AdviceRequest& 
                             "help, but larger budgets may")};
 }
 
+/// The place of the policy with the smallest key of those that fit; −1: none fits.
+template <typename Fits, typename Key>
+int least(const Advice& advice, const Fits& fits, const Key& key) {
+  const PolicyAdvice* best = nullptr;
+  for (const PolicyAdvice& one : advice.policies)
+    if (fits(one) && (best == nullptr || key(one) < key(*best))) best = &one;
+  return best == nullptr ? -1 : static_cast<int>(best - advice.policies.data());
+}
+
 }  // namespace
 
 int closest_policy(const Advice& advice) {
-  int best = -1;
-  for (int i = 0; i < static_cast<int>(advice.policies.size()); ++i) {
-    const PolicyAdvice& one = advice.policies[static_cast<std::size_t>(i)];
-    if (one.budgets.empty()) continue;
-    if (best < 0 || one.budgets.back().bound <
-                        advice.policies[static_cast<std::size_t>(best)].budgets.back().bound)
-      best = i;
-  }
-  return best;
+  return least(
+      advice, [](const PolicyAdvice& one) { return !one.budgets.empty(); },
+      [](const PolicyAdvice& one) { return one.budgets.back().bound; });
 }
 
 int recommended_policy(const Advice& advice) {
-  int best = -1;
-  for (int i = 0; i < static_cast<int>(advice.policies.size()); ++i) {
-    const PolicyAdvice& one = advice.policies[static_cast<std::size_t>(i)];
-    if (one.promised < 0) continue;
-    const auto key = [&](int place) {
-      const BudgetRisk& at = promised_at(advice.policies[static_cast<std::size_t>(place)]);
-      return std::pair(at.entries, at.bound);
-    };
-    if (best < 0 || key(i) < key(best)) best = i;
-  }
-  return best;
+  return least(
+      advice, [](const PolicyAdvice& one) { return one.promised >= 0; },
+      [](const PolicyAdvice& one) { return std::pair(one.shown().entries, one.shown().bound); });
 }
 
 std::vector<std::string> recommendation_of(const Advice& advice, const AdviceRequest& request,

@@ -30,6 +30,9 @@ namespace kvloupe::report {
 using figure::format_count;
 using figure::format_counted;
 using figure::format_number;
+using figure::document::PageFigure;
+using figure::document::paragraph;
+using figure::document::Section;
 using request::shell_word;
 
 namespace {
@@ -84,6 +87,8 @@ class Maker {
     add_foretelling();
     add_heads();
     add_commands();
+    constexpr std::size_t kOnFirstPage = 2;  // what was studied, and the curves
+    report_.sections[kOnFirstPage].new_page = true;
     return std::move(report_);
   }
 
@@ -172,12 +177,14 @@ class Maker {
                                 policies == 1 ? in_one_line(table_.policies.front(), kLongestName)
                                               : format_count(policies) + " policies",
                                 figure::prompts_text(table_, std::ssize(table_.prompts)));
-    report_.subtitle =
+    report_.summary =
         fmt::format("A study of KV-cache eviction. Results: {}. Model: {}.",
                     in_one_line(std::filesystem::path(results_).filename().string()), facts_.model);
     report_.foot = fmt::format("{} · kvloupe {}",
                                in_one_line(std::filesystem::path(results_).filename().string()),
                                KVLOUPE_VERSION);
+    report_.metadata = {{"report", report_.foot}};
+    report_.script = false;
   }
 
   // --- the recommendation
@@ -185,7 +192,7 @@ class Maker {
   void recommend() {
     const bool replays = measure_.task == kReplayTask;
     if (advice_) {
-      report_.recommendation = recommendation_of(*advice_, asked(), prompts_in_words(), replays);
+      report_.lead = recommendation_of(*advice_, asked(), prompts_in_words(), replays);
     } else {
       recommend_nothing(replays);
     }
@@ -215,9 +222,9 @@ class Maker {
 
   /// Curves alone: there is no limit, or the measure has no direction.
   void recommend_nothing(bool replays) {
-    report_.recommendation.push_back("This report recommends no budget: " + no_promise_ + ".");
-    if (const auto best = best_mean(); !best.empty()) report_.recommendation.push_back(best);
-    report_.recommendation.push_back(fmt::format(
+    report_.lead.push_back("This report recommends no budget: " + no_promise_ + ".");
+    if (const auto best = best_mean(); !best.empty()) report_.lead.push_back(best);
+    report_.lead.push_back(fmt::format(
         "All numbers are for prompts drawn like these ({}), for this model{}, and not for other "
         "tasks, longer prompts or other models{}.",
         prompts_in_words(), table_.block == "capture" ? "" : " and " + block_words(table_.block),
@@ -285,7 +292,7 @@ class Maker {
   // --- parts
 
   void add_facts() {
-    ReportPart part{.title = "What was studied"};
+    Section part{.title = "What was studied"};
     part.facts.emplace_back("Model", facts_.model);
     part.facts.emplace_back("Prompts", prompts_in_words());
     part.facts.emplace_back("How", facts_.work);
@@ -299,7 +306,7 @@ class Maker {
                     measure_.formula.empty() ? "a measure that this version does not know"
                                              : measure_.formula));
     part.facts.emplace_back("Progress", facts_.progress);
-    report_.parts.push_back(std::move(part));
+    report_.sections.push_back(std::move(part));
   }
 
   std::string budget_words() const {
@@ -320,19 +327,19 @@ class Maker {
   }
 
   void add_curves() {
-    ReportPart part{.title = in_one_line(measure_.title) + " by budget"};
+    Section part{.title = in_one_line(measure_.title) + " by budget"};
     figure::Choices choices = loss_choices();
     if (advice_) {
-      part.paragraphs.push_back(
+      part.text.push_back(paragraph(
           fmt::format("{} The recommendation counts a loss: {}.",
                       measure_.better == Better::larger ? "More is better." : "Less is better.",
-                      advice_->loss));
+                      advice_->loss)));
     } else if (measure_.better != Better::neither) {
-      part.paragraphs.emplace_back(measure_.better == Better::larger ? "More is better."
-                                                                     : "Less is better.");
+      part.text.push_back(
+          paragraph(measure_.better == Better::larger ? "More is better." : "Less is better."));
     }
     add_figure(part, "study-budget", std::move(choices), "curves");
-    report_.parts.push_back(std::move(part));
+    report_.sections.push_back(std::move(part));
   }
 
   figure::Choices loss_choices() const {
@@ -342,7 +349,7 @@ class Maker {
   }
 
   /// The figure, or the reason why it is missing; the command that repeats it.
-  void add_figure(ReportPart& part, const std::string& name, figure::Choices choices,
+  void add_figure(Section& part, const std::string& name, figure::Choices choices,
                   const std::string& file, bool drawn = true) {
     progress_.check();
     const figure::FigureInfo& info = figure::find_figure(name);
@@ -354,21 +361,23 @@ class Maker {
     request::FigureSettings settings;
     settings.choices = std::move(choices);
     try {
-      part.figure =
-          ReportFigure{&info, request::FigureMaker(evaluation_).make(info, settings, progress_)};
+      PageFigure figure{.info = &info};
+      figure.made = request::FigureMaker(evaluation_).make(info, settings, progress_);
+      figure.caption = figure.made.figure->caption();
+      part.figures.push_back(std::move(figure));
     } catch (const WorkError& error) {
-      part.paragraphs.push_back(std::string("There is no figure: ") +
-                                in_one_line(error.what(), 400));
+      part.text.push_back(
+          paragraph(std::string("There is no figure: ") + in_one_line(error.what(), 400)));
     }
   }
 
   void add_promises() {
-    ReportPart part{.title = "Which budget can be promised"};
-    part.paragraphs.push_back(fmt::format(
+    Section part{.title = "Which budget can be promised"};
+    part.text.push_back(paragraph(fmt::format(
         "For each policy the smallest budget from which on the bound of the expected loss ({}) is "
         "at most {:g}. The promises of all policies hold together with a probability of at least "
         "{:g} %, so a reader may choose among the policies by this table.",
-        advice_->loss, asked().at_most, 100.0 * (1.0 - asked().risk)));
+        advice_->loss, asked().at_most, 100.0 * (1.0 - asked().risk))));
     figure::Choices choices = loss_choices();
     choices["at-most"] = fmt::format("{:.12g}", asked().at_most);
     choices["risk"] = fmt::format("{:.12g}", 100.0 * asked().risk);
@@ -377,12 +386,12 @@ class Maker {
     if (asked().over_full) choices["beside"] = "full";
     const bool drawn = advice_->policies.size() <= kMostPanels;
     if (!drawn)
-      part.paragraphs.push_back(
-          fmt::format("A figure of {} policies has no room here; the command is below.",
-                      advice_->policies.size()));
+      part.text.push_back(
+          paragraph(fmt::format("A figure of {} policies has no room here; the command is below.",
+                                advice_->policies.size())));
     add_figure(part, "certificate", std::move(choices), "certificate", drawn);
     part.table = promise_table();
-    report_.parts.push_back(std::move(part));
+    report_.sections.push_back(std::move(part));
   }
 
   std::string prompts_of(const PolicyAdvice& one) const {
@@ -390,20 +399,16 @@ class Maker {
                                           : std::to_string(one.prompts);
   }
 
-  ReportTable promise_table() const {
-    ReportTable table;
-    table.columns = {"policy",           "smallest budget", "entries",
-                     "mean loss [95 %]", "bound",           "prompts"};
-    table.numbers = {false, true, true, true, true, true};
+  Table promise_table() const {
+    Table table{.columns = {"policy", ">smallest budget", ">entries", ">mean loss [95 %]", ">bound",
+                            ">prompts"}};
     std::vector<std::size_t> order(advice_->policies.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     // As the recommendation ranks them; then those without a budget, the closest first.
     const auto key = [&](std::size_t i) {
       const PolicyAdvice& one = advice_->policies[i];
       const bool none = one.promised < 0;
-      const BudgetRisk& at =
-          one.budgets[none ? one.budgets.size() - 1 : static_cast<std::size_t>(one.promised)];
-      return std::tuple(none, none ? 0.0 : at.entries, at.bound);
+      return std::tuple(none, none ? 0.0 : one.shown().entries, one.shown().bound);
     };
     std::erase_if(order, [&](std::size_t i) { return advice_->policies[i].budgets.empty(); });
     std::stable_sort(order.begin(), order.end(),
@@ -414,12 +419,10 @@ class Maker {
       const PolicyAdvice& one = advice_->policies[i];
       const bool none = one.promised < 0;
       any_none |= none;
-      const BudgetRisk& at =
-          one.budgets[none ? one.budgets.size() - 1 : static_cast<std::size_t>(one.promised)];
-      table.rows.push_back(
-          {in_one_line(one.policy, kLongestName), none ? "none" : in_one_line(at.budget),
-           fmt::format("{:.0f}", at.entries), with_interval({at.mean, at.low, at.high}),
-           fmt::format("{:.3g}", at.bound), prompts_of(one)});
+      const BudgetRisk& at = one.shown();
+      table.add({in_one_line(one.policy, kLongestName), none ? "none" : in_one_line(at.budget),
+                 fmt::format("{:.0f}", at.entries), with_interval({at.mean, at.low, at.high}),
+                 fmt::format("{:.3g}", at.bound), prompts_of(one)});
     }
     if (order.size() > table.rows.size())
       table.notes.push_back(fmt::format("{} more policies: the command advise shows all.",
@@ -439,17 +442,15 @@ class Maker {
     std::erase_if(runs, [](const auto& one) { return figure::described(one).task == kReplayTask; });
     if (runs.empty() || !facts_.has_replays) return;
     const std::string outcome = measure_.task != kReplayTask ? asked().measure : runs.front();
-    ReportTable table{
-        {"measure of the replays", "rank correlation [95 %]", "pairs in order [95 %]"},
-        {false, true, true},
-        {}};
+    Table table{.columns = {"measure of the replays", ">rank correlation [95 %]",
+                            ">pairs in order [95 %]"}};
     try {
       for (const Foretelling& row : foretell(study(), outcome)) {
         if (table.rows.size() == kMostForetelling || !std::isfinite(row.settings.value)) break;
         const auto cell = [](const Foretold& one) {
           return fmt::format("{:.2f} [{:.2f}, {:.2f}]", one.value, one.low, one.high);
         };
-        table.rows.push_back({row.measure, cell(row.settings), cell(row.pairs)});
+        table.add({row.measure, cell(row.settings), cell(row.pairs)});
         table.notes = {
             fmt::format("Beside {}, on {} prompts that the full cache answers, over {} policies "
                         "and budgets. Rank "
@@ -462,7 +463,7 @@ class Maker {
       return;  // the replays are of other prompts
     }
     if (!table.rows.empty())
-      report_.parts.push_back(
+      report_.sections.push_back(
           {.title = "How well the replays foretold these runs", .table = std::move(table)});
   }
 
@@ -504,22 +505,22 @@ class Maker {
   }
 
   void add_heads() {
-    ReportPart part{.title = "Heads that matter"};
+    Section part{.title = "Heads that matter"};
     const FirstMeasure chosen = head_measure();
     if (chosen.name.empty()) {
-      part.paragraphs.emplace_back(
+      part.text.push_back(paragraph(
           "These results have no loss of each head. A study of replays keeps them with \"reduce\": "
-          "\"steps\" and a measure by head, such as answer_residual_part.");
-      report_.parts.push_back(std::move(part));
+          "\"steps\" and a measure by head, such as answer_residual_part."));
+      report_.sections.push_back(std::move(part));
       return;
     }
     const StudyMeasure measure = figure::described(chosen.name);
     const MeasureTable table = first_table(chosen.name);
     const auto [policy, budget] = setting_for_heads(table);
     const HeadMeasureTable heads = head_table(study(), table, policy, budget);
-    part.paragraphs.push_back(chosen.why +
-                              " A head that loses much need not be one that breaks an answer: "
-                              "kvloupe-capture rescue tests that in the model.");
+    part.text.push_back(paragraph(chosen.why +
+                                  " A head that loses much need not be one that breaks an answer: "
+                                  "kvloupe-capture rescue tests that in the model."));
     part.table = head_rows(table, heads, measure);
     part.table->notes.insert(
         part.table->notes.begin(),
@@ -539,19 +540,16 @@ class Maker {
       choices["prompts"] = "mean";
       add_figure(part, "study-heads", std::move(choices), "heads");
     }
-    report_.parts.push_back(std::move(part));
+    report_.sections.push_back(std::move(part));
   }
 
   /// Another measure of the same heads, for the figure's x axis; empty: none.
   std::string other_head_measure(const std::string& chosen) const {
     const std::string task = figure::described(chosen).task;
     std::vector<std::string> names;
-    for (std::size_t m = 0; m < study().measures.size(); ++m) {
-      const std::string& name = study().measures[m];
-      if (name != chosen && study().by_head[m] != 0 && figure::described(name).task == task &&
-          of_heads(name))
+    for (const std::string& name : figure::measures_by_head(study()))
+      if (name != chosen && figure::described(name).task == task && of_heads(name))
         names.push_back(name);
-    }
     for (const char* usual : {"retained_mass", "answer_kept_attention", "role_sink"}) {
       if (std::find(names.begin(), names.end(), usual) != names.end()) return usual;
     }
@@ -562,13 +560,11 @@ class Maker {
   /// first.
   std::pair<std::size_t, std::size_t> setting_for_heads(const MeasureTable& table) const {
     std::string policy, budget;
-    if (const int best = advice_ ? recommended_policy(*advice_) : -1; best >= 0) {
-      const PolicyAdvice& one = advice_->policies[static_cast<std::size_t>(best)];
-      policy = one.policy;
-      budget = one.budgets[static_cast<std::size_t>(one.promised)].budget;
-    } else if (const int near = advice_ ? closest_policy(*advice_) : -1; near >= 0) {
-      policy = advice_->policies[static_cast<std::size_t>(near)].policy;
-      budget = advice_->policies[static_cast<std::size_t>(near)].budgets.back().budget;
+    int chosen = advice_ ? recommended_policy(*advice_) : -1;
+    if (advice_ && chosen < 0) chosen = closest_policy(*advice_);
+    if (chosen >= 0) {
+      policy = advice_->policies[static_cast<std::size_t>(chosen)].policy;
+      budget = advice_->policies[static_cast<std::size_t>(chosen)].shown().budget;
     } else if (const auto settings = best_settings(); !settings.empty()) {
       policy = table_.policies[settings.front().policy];
       budget = table_.budgets[settings.front().budget];
@@ -580,8 +576,8 @@ class Maker {
     return {place(table.policies, policy), place(table.budgets, budget)};
   }
 
-  static ReportTable head_rows(const MeasureTable& table, const HeadMeasureTable& heads,
-                               const StudyMeasure& measure) {
+  static Table head_rows(const MeasureTable& table, const HeadMeasureTable& heads,
+                         const StudyMeasure& measure) {
     struct Row {
       HeadMeasureTable::Head head;
       StudentMean mean;
@@ -597,25 +593,21 @@ class Maker {
     std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
       return smaller ? a.mean.mean > b.mean.mean : a.mean.mean < b.mean.mean;
     });
-    std::vector<double> means;
-    for (const Row& row : rows) means.push_back(row.mean.mean);
-    ReportTable result;
-    result.columns = {"head", "mean [95 %]"};
-    result.numbers = {false, true};
+    Table result{.columns = {"head", ">mean [95 %]"}};
     for (std::size_t i = 0; i < std::min(kTopHeads, rows.size()); ++i) {
       const Row& row = rows[i];
-      result.rows.push_back(
-          {fmt::format("{}.{}", row.head.layer, row.head.head),
-           row.mean.count > 1
-               ? fmt::format("{} [{}, {}]", format_number(row.mean.mean),
-                             format_number(row.mean.low), format_number(row.mean.high))
-               : format_number(row.mean.mean)});
+      result.add({fmt::format("{}.{}", row.head.layer, row.head.head),
+                  row.mean.count > 1
+                      ? fmt::format("{} [{}, {}]", format_number(row.mean.mean),
+                                    format_number(row.mean.low), format_number(row.mean.high))
+                      : format_number(row.mean.mean)});
     }
-    if (!means.empty()) {
-      std::sort(means.begin(), means.end());
-      result.notes.push_back(fmt::format(
-          "The worst {} of {}; the median head has {}.", result.rows.size(),
-          format_counted(std::ssize(means), "head"), format_number(means[means.size() / 2])));
+    if (!rows.empty()) {
+      const std::size_t middle = rows.size() / 2;  // from the smallest
+      const Row& median = rows[smaller ? rows.size() - 1 - middle : middle];
+      result.notes.push_back(
+          fmt::format("The worst {} of {}; the median head has {}.", result.rows.size(),
+                      format_counted(std::ssize(rows), "head"), format_number(median.mean.mean)));
     }
     return result;
   }
@@ -623,14 +615,14 @@ class Maker {
   // --- commands
 
   void add_commands() {
-    ReportPart part{.title = "How to repeat it"};
+    Section part{.title = "How to repeat it"};
     const std::string results = shell_word(results_);
     const std::string file =
         facts_.study_file.empty() ? "STUDY.json" : shell_word(facts_.study_file);
     if (facts_.study_file.empty()) {
-      part.paragraphs.emplace_back(
+      part.text.push_back(paragraph(
           "Write your study file for STUDY.json: no file beside the results, or where they were "
-          "written, is of this study.");
+          "written, is of this study."));
     }
     if (facts_.has_replays)
       part.commands.push_back(fmt::format("kvloupe study run {} -o {}", file, results));
@@ -652,7 +644,7 @@ class Maker {
     for (const std::string& output : request_.outputs) report += " -o " + shell_word(output);
     part.commands.push_back(report + (request_.outputs.empty() ? " -o report.html" : ""));
     for (std::string& command : part.commands) command = in_one_line(command, 4000);
-    report_.parts.push_back(std::move(part));
+    report_.sections.push_back(std::move(part));
   }
 
   std::string results_;
@@ -675,6 +667,30 @@ class Maker {
 
 Report make_report(const std::string& results, const ReportRequest& request, Progress& progress) {
   return Maker(results, request, progress).make();
+}
+
+void check_report_name(const std::string& name) {
+  if (name.ends_with(".html") || name.ends_with(".pdf")) return;
+  throw UsageError("-o " + name + ": the name of a report must end in .html or .pdf");
+}
+
+std::string report_file(Report report, const std::string& name, const figure::TextMetrics& fonts) {
+  check_report_name(name);
+  if (name.ends_with(".pdf"))
+    return figure::document::write_paper(report, figure::document::kReportLook, fonts);
+  constexpr double kPixelsPerPoint = 1.75, kWidest = 872.0;
+  constexpr double kAlone = 420.0;  // points: a figure without a table beside it
+  for (Section& part : report.sections) {
+    for (PageFigure& figure : part.figures) {
+      figure::FileOptions options;
+      if (!part.table)
+        options.width = std::max(kAlone, figure.info->width_mm * figure::kPointsPerMillimetre);
+      PageFigure drawn = figure::document::page_figure(*figure.info, figure.made, options, fonts);
+      figure.pictures = std::move(drawn.pictures);
+      figure.width_px = std::min(kWidest, figure.pictures[0].light.width * kPixelsPerPoint);
+    }
+  }
+  return figure::document::write_page(report);
 }
 
 }  // namespace kvloupe::report

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/request/figure_request.h"
 
 namespace kvloupe::request {

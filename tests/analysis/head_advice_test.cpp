@@ -224,9 +224,9 @@ TEST_F(HeadAdviceOfStudy, EveryFormatHoldsTheSameTable) {
   ModelInfo model{.num_layers = test::kStudyLayers,
                   .num_heads = test::kStudyHeads,
                   .num_kv_heads = test::kStudyHeads};
-  const HeadTable csv = read_head_table(file("t.csv", head_table_csv(advice)), model);
-  const HeadTable npy = read_head_table(file("t.npy", head_table_npy(advice)), model);
-  const auto json = nlohmann::json::parse(head_table_json(advice));
+  const HeadTable csv = read_head_table(file("t.csv", head_table_text(advice, "t.csv")), model);
+  const HeadTable npy = read_head_table(file("t.npy", head_table_text(advice, "t.npy")), model);
+  const auto json = nlohmann::json::parse(head_table_text(advice, "t.json"));
   ASSERT_EQ(csv.size(), 6U);
   double parts = 0.0;
   for (std::size_t h = 0; h < 6; ++h) {
@@ -245,7 +245,7 @@ TEST_F(HeadAdviceOfStudy, EveryFormatHoldsTheSameTable) {
 
   model.num_layers = 4;  // a table for other shapes
   EXPECT_THAT(test::error_of<FileError>(
-                  [&] { read_head_table(file("u.npy", head_table_npy(advice)), model); }),
+                  [&] { read_head_table(file("u.npy", head_table_text(advice, "t.npy")), model); }),
               HasSubstr("of 3 layers and 2 heads, but the model has 4 layers"));
 }
 

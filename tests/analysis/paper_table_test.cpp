@@ -110,13 +110,12 @@ void expect_whole(const FilledTable& table) {
   for (const FilledTable::Row& row : table.rows) {
     if (columns == 0) columns = row.labels.size() + row.cells.size();
     EXPECT_EQ(row.labels.size() + row.cells.size(), columns);
-    EXPECT_EQ(row.labels.size(), static_cast<std::size_t>(table.label_columns));
+    EXPECT_EQ(row.labels.size(), table.upper.front().span);
   }
-  for (const std::vector<TableHead>& line : table.head) {
-    int spans = 0;
-    for (const TableHead& head : line) spans += head.span;
-    EXPECT_EQ(spans, static_cast<int>(columns));
-  }
+  std::size_t spans = 0;
+  for (const Table::Head& head : table.upper) spans += head.span;
+  EXPECT_EQ(spans, columns);
+  EXPECT_EQ(table.columns.size(), columns);
   // LaTeX: as many cells in every line of the body, all braces closed.
   const std::string latex = table_text(table, TableForm::latex);
   EXPECT_EQ(std::count(latex.begin(), latex.end(), '{'),
@@ -337,8 +336,8 @@ TEST_F(PaperTables, CriticalKvsTableComparesWithinAGroup) {
   expect_whole(table);
   ASSERT_EQ(table.rows.size(), 4U);  // two lengths, texts, their average
   EXPECT_EQ(table.rows[0].cells.size(), 1U + 2 * 2 * 2);
-  EXPECT_EQ(table.head[0][2].text, "SnapKV b = 20%");
-  EXPECT_EQ(table.head[0][2].span, 2);
+  EXPECT_EQ(table.upper[2].text, "SnapKV b = 20%");
+  EXPECT_EQ(table.upper[2].span, 2U);
   // The best of each pair, not of the row.
   EXPECT_TRUE(cell(table, "snapkv(pool=max)+critical", "20%", "Needles found, 256 tokens").best);
   EXPECT_TRUE(

@@ -7,7 +7,7 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"

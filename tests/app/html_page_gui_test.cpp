@@ -2,7 +2,7 @@
 // mark, the slider, the themes, print. Skipped where Debian's package chromium is not installed.
 
 #include "analysis/output_file.h"
-#include "app/export/page.h"
+#include "app/document/document.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/app/chromium.h"
@@ -10,7 +10,7 @@
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 namespace {
 
 struct HtmlInBrowserTest : ::testing::Test {
@@ -292,4 +292,4 @@ TEST_F(HtmlInBrowserTest, EveryFigureOpensAndSaysWhatItsTargetsSay) {
 }
 
 }  // namespace
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

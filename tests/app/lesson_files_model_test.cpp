@@ -2,7 +2,7 @@
 // it, every number is known, every condition can be computed.
 
 #include "analysis/trace/segments.h"
-#include "app/lesson/handout.h"
+#include "app/lesson/written_lesson.h"
 #include "app/lesson/page_view.h"
 #include "app/scene/text_metrics.h"
 #include "tests/support/test.h"
@@ -81,9 +81,9 @@ void check(const Lesson& lesson, const fs::path& cache) {
     EXPECT_FALSE(std::isnan(std::get<double>(value))) << page.task->when.text();
   }
   const figure::TextMetrics fonts;
-  const Handout handout = make_handout(lesson, traces, fonts, test::unwatched);
+  const WrittenLesson handout = make_handout(lesson, traces, fonts, test::unwatched);
   EXPECT_THAT(handout.problems, IsEmpty());
-  EXPECT_LT(handout.pdf.size(), std::size_t{20} << 20U);
+  EXPECT_LT(handout.bytes.size(), std::size_t{20} << 20U);
 }
 
 TEST(LessonFiles, TheExampleHoldsOnTheDemoModel) {

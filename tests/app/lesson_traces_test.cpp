@@ -3,7 +3,7 @@
 
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
-#include "app/lesson/web_page.h"
+#include "app/lesson/written_lesson.h"
 #include "tests/support/kinds_trace.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_trace.h"
@@ -152,10 +152,10 @@ TEST(LessonTraces, APageThatWouldBeTooLargeShowsLess) {
   shape.options.generated = 4;
   const LessonTraces traces = traces_of(shape, folder.path());
   const figure::TextMetrics fonts;
-  const WebPage page = make_web_page(find_lesson((kLessons / "01-what-a-cache-holds.md").string()),
+  const WrittenLesson page = make_web_page(find_lesson((kLessons / "01-what-a-cache-holds.md").string()),
                                      traces, fonts, test::unwatched);
   EXPECT_THAT(page.problems, IsEmpty());
-  EXPECT_LE(page.html.size(), 4'500'000U);
+  EXPECT_LE(page.bytes.size(), 4'500'000U);
 }
 
 TEST(LessonText, PiecesWithConditionsAreShownWhereTheyHold) {
@@ -187,7 +187,7 @@ TEST(LessonText, PiecesWithConditionsAreShownWhereTheyHold) {
     }
   }
   RichText pending = read_text({{1, "a{{if layers > 0}}b{{end}}"}});
-  EXPECT_EQ(plain_text(without_conditions(pending)), "a");
+  EXPECT_EQ(plain_text(without_numbers(pending)), "a");
 }
 
 }  // namespace

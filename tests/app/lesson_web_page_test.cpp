@@ -2,10 +2,10 @@
 
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
+#include "app/document/set_text.h"
 #include "app/job/assets.h"
-#include "app/lesson/handout.h"
-#include "app/lesson/set_text.h"
 #include "app/lesson/web_page.h"
+#include "app/lesson/written_lesson.h"
 #include "tests/app/cli_call.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/well_formed.h"
@@ -61,15 +61,15 @@ TEST_F(LessonWebPageTest, HoldsTextsFiguresAndASlider) {
   LessonTraces traces;
   traces.trace = std::make_shared<const Trace>(folder / "t.h5");
   const figure::TextMetrics fonts;
-  const WebPage page =
+  const WrittenLesson page =
       make_web_page(read_lesson(folder / "heads.md"), traces, fonts, test::unwatched);
-  EXPECT_THAT(test::why_not_well_formed(page.html), IsEmpty());
-  EXPECT_LT(page.html.size(), 1'000'000U);
-  EXPECT_THAT(page.html,
+  EXPECT_THAT(test::why_not_well_formed(page.bytes), IsEmpty());
+  EXPECT_LT(page.bytes.size(), 1'000'000U);
+  EXPECT_THAT(page.bytes,
               AllOf(HasSubstr("<h1>Heads &amp; tails</h1>"), HasSubstr("What it shows."),
                     HasSubstr("<strong>96</strong>"), HasSubstr("<code>a &lt; b</code>"),
                     HasSubstr("<ul>\n<li>one</li>\n<li>two</li>\n</ul>"), HasSubstr("Go on.")));
-  const nlohmann::json data = test::page_data(page.html);
+  const nlohmann::json data = test::page_data(page.bytes);
   ASSERT_THAT(data["figures"], SizeIs(3));
   // Three blocks of 32 tokens, then eight that were generated.
   ASSERT_THAT(data["sliders"], SizeIs(3));
@@ -77,14 +77,14 @@ TEST_F(LessonWebPageTest, HoldsTextsFiguresAndASlider) {
   EXPECT_THAT(data["sliders"][1], IsEmpty());
   EXPECT_THAT(data["figures"][0]["frames"], SizeIs(1));  // a film strip holds all steps
   EXPECT_THAT(data["figures"][1]["frames"], SizeIs(11));
-  EXPECT_THAT(page.html, HasSubstr("<output>1</output>"));
+  EXPECT_THAT(page.bytes, HasSubstr("<output>1</output>"));
   EXPECT_THAT(data["figures"][1]["frames"][4]["c"].get<std::string>(), HasSubstr("after step 4"));
   EXPECT_NE(test::page_texts(data["figures"][1], 0), test::page_texts(data["figures"][1], 10));
   EXPECT_THAT(data["names"][0]["steps"], SizeIs(22));
   // The error is shown in the place of its page, and the other pages are there.
   ASSERT_THAT(page.problems, SizeIs(1));
   EXPECT_THAT(page.problems[0], AllOf(HasSubstr("heads.md:3"), HasSubstr("no-such-view")));
-  EXPECT_THAT(page.html, HasSubstr("<p class=\"problem\">"));
+  EXPECT_THAT(page.bytes, HasSubstr("<p class=\"problem\">"));
 }
 
 TEST_F(LessonWebPageTest, ASliderHasTheWantedStepAndBothEnds) {
@@ -278,10 +278,10 @@ TEST(Assets, AreFoundBesideTheProgram) {
 }
 
 struct SetText : ::testing::Test {
-  Fragment set(const std::string& text, double width) {
-    return set_text(style, read_text({{1, text}}), look, width);
+  figure::document::Fragment set(const std::string& text, double width) {
+    return set_text(style, blocks_of(read_text({{1, text}})), look, width);
   }
-  static std::vector<std::string> texts(const Fragment& fragment) {
+  static std::vector<std::string> texts(const figure::document::Fragment& fragment) {
     std::vector<std::string> all;
     for (const figure::Item& item : fragment.items) {
       if (const auto* text = std::get_if<figure::Text>(&item)) all.push_back(text->text);
@@ -290,14 +290,14 @@ struct SetText : ::testing::Test {
   }
   figure::TextMetrics fonts;
   figure::Style style = figure::make_style(fonts);
-  TextLook look;
+  figure::document::TextLook look;
 };
 
 TEST_F(SetText, LinesFitAndNoWordIsLost) {
   const std::string words =
       "Many heads give **most of their** attention to the first `token`, *which* says nothing.";
   for (const double width : {60.0, 100.0, 180.0, 2000.0}) {
-    const Fragment fragment = set(words, width);
+    const auto fragment = set(words, width);
     std::string joined;
     for (const figure::Item& item : fragment.items) {
       const auto* text = std::get_if<figure::Text>(&item);
@@ -319,7 +319,7 @@ TEST_F(SetText, SpacesStandWhereTheyWereWritten) {
 }
 
 TEST_F(SetText, AWordLongerThanALineIsCut) {
-  const Fragment fragment = set(std::string(200, 'm'), 100.0);
+  const auto fragment = set(std::string(200, 'm'), 100.0);
   EXPECT_GT(fragment.height, 5 * look.leading);
   std::size_t letters = 0;
   for (const std::string& text : texts(fragment)) letters += text.size();

@@ -6,7 +6,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "app/cli/commands.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"

@@ -132,11 +132,16 @@ struct ReportOfStudy : testing::Test {
     return test::error_of<std::runtime_error>([&] { make(advice); });
   }
   void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
-  static const ReportPart& part(const Report& report, const std::string& title) {
-    const auto found = std::find_if(report.parts.begin(), report.parts.end(),
+  static const figure::document::Section& part(const Report& report, const std::string& title) {
+    const auto found = std::find_if(report.sections.begin(), report.sections.end(),
                                     [&](const auto& one) { return one.title == title; });
-    EXPECT_NE(found, report.parts.end()) << title;
+    EXPECT_NE(found, report.sections.end()) << title;
     return *found;
+  }
+  static std::vector<std::string> cells(const Table& table, std::size_t row) {
+    std::vector<std::string> texts;
+    for (const Table::Cell& cell : table.rows[row].cells) texts.push_back(cell.text);
+    return texts;
   }
   static inline test::TemporaryFolder* made_ = nullptr;
   test::TemporaryFolder folder_;
@@ -152,12 +157,12 @@ TEST_F(ReportOfStudy, ChoosesALossAndALimitAndSaysSo) {
   const Report report = make(asked("retained_mass", 0.0));
   EXPECT_EQ(report.title, "Which policy, and which budget? 3 policies on 8 traces");
   EXPECT_THAT(report.cautions, Contains(HasSubstr("takes 0.1.")));
-  ASSERT_EQ(report.recommendation.size(), 3U);
+  ASSERT_EQ(report.lead.size(), 3U);
   // ⌈ln(0.05 / 3) / ln 0.9⌉
-  EXPECT_THAT(report.recommendation[0], AllOf(HasSubstr("it has 8 prompts with all budgets"),
-                                              HasSubstr("takes at least 39 prompts")));
-  EXPECT_THAT(report.recommendation[2], HasSubstr("(8 traces: *.h5; about 200 tokens)"));
-  const ReportPart& facts = part(report, "What was studied");
+  EXPECT_THAT(report.lead[0], AllOf(HasSubstr("it has 8 prompts with all budgets"),
+                                    HasSubstr("takes at least 39 prompts")));
+  EXPECT_THAT(report.lead[2], HasSubstr("(8 traces: *.h5; about 200 tokens)"));
+  const figure::document::Section& facts = part(report, "What was studied");
   EXPECT_THAT(facts.facts,
               Contains(std::pair<std::string, std::string>("Progress", "all 224 items are done")));
   EXPECT_THAT(facts.facts, Contains(std::pair<std::string, std::string>(
@@ -183,18 +188,16 @@ TEST_F(ReportOfStudy, RecommendsWhatAdviseSaysOfAllPoliciesTogether) {
   }
   ASSERT_NE(best, nullptr);
   const BudgetRisk& at = best->budgets[best->promised];
-  EXPECT_THAT(
-      report.recommendation[0],
-      StartsWith(fmt::format("Use {} with a budget of {} of the prompt", best->policy, at.budget)));
-  EXPECT_THAT(report.recommendation[1], HasSubstr(fmt::format("is {:.3g}", at.bound)));
-  const ReportPart& promises = part(report, "Which budget can be promised");
-  ASSERT_TRUE(promises.figure && promises.table);
+  EXPECT_THAT(report.lead[0], StartsWith(fmt::format("Use {} with a budget of {} of the prompt",
+                                                     best->policy, at.budget)));
+  EXPECT_THAT(report.lead[1], HasSubstr(fmt::format("is {:.3g}", at.bound)));
+  const figure::document::Section& promises = part(report, "Which budget can be promised");
+  ASSERT_TRUE(!promises.figures.empty() && promises.table);
   ASSERT_EQ(promises.table->rows.size(), advice.policies.size());
-  EXPECT_THAT(promises.table->rows[0],
+  EXPECT_THAT(cells(*promises.table, 0),
               ElementsAre(best->policy, at.budget, fmt::format("{:.0f}", at.entries),
                           fmt::format("{:.3g}", at.mean), fmt::format("{:.3g}", at.bound), "8"));
-  EXPECT_THAT(promises.figure->made.figure->caption(),
-              HasSubstr("at most 5 % for all policies together"));
+  EXPECT_THAT(promises.figures[0].caption, HasSubstr("at most 5 % for all policies together"));
   EXPECT_THAT(report.cautions, IsEmpty());
   EXPECT_THAT(part(report, "How to repeat it").commands,
               AllOf(Contains("kvloupe advise " + path_.string() +
@@ -208,11 +211,12 @@ TEST_F(ReportOfStudy, RecommendsWhatAdviseSaysOfAllPoliciesTogether) {
 
 TEST_F(ReportOfStudy, TheHeadsThatLoseMostByTheMeasureThatForetells) {
   const Report report = make();
-  const ReportPart& heads = part(report, "Heads that matter");
+  const figure::document::Section& heads = part(report, "Heads that matter");
   // perturbation_l1 foretold answers better than retained_mass did.
-  EXPECT_THAT(heads.paragraphs[0], HasSubstr("ranked by perturbation_l1, because the study lacks"));
-  ASSERT_TRUE(heads.figure && heads.table);
-  EXPECT_EQ(heads.figure->info->name, "head-scatter");
+  EXPECT_THAT(heads.text[0].runs[0].text,
+              HasSubstr("ranked by perturbation_l1, because the study lacks"));
+  ASSERT_TRUE(!heads.figures.empty() && heads.table);
+  EXPECT_EQ(heads.figures[0].info->name, "head-scatter");
   // The smallest mean.
   ASSERT_THAT(heads.table->notes[0], StartsWith("h2o, 50%, 8 traces"));
   std::vector<std::pair<double, std::string>> means;
@@ -225,8 +229,9 @@ TEST_F(ReportOfStudy, TheHeadsThatLoseMostByTheMeasureThatForetells) {
   std::sort(means.begin(), means.end());
   ASSERT_EQ(heads.table->rows.size(), 5U);
   for (std::size_t i = 0; i < 2; ++i) {  // the first two differ from all others
-    EXPECT_EQ(heads.table->rows[i][0], means[i].second);
-    EXPECT_THAT(heads.table->rows[i][1], StartsWith(figure::format_number(-means[i].first) + " ["));
+    EXPECT_EQ(cells(*heads.table, i)[0], means[i].second);
+    EXPECT_THAT(cells(*heads.table, i)[1],
+                StartsWith(figure::format_number(-means[i].first) + " ["));
   }
 }
 
@@ -245,32 +250,34 @@ TEST_F(ReportOfStudy, TakesTheAnswersAndSaysHowWellTheReplaysForetoldThem) {
   const Report report = make();
   EXPECT_THAT(report.cautions,
               Contains(HasSubstr("takes answer_found. It counts the model's own answers")));
-  const ReportPart& foretold = part(report, "How well the replays foretold these runs");
+  const figure::document::Section& foretold =
+      part(report, "How well the replays foretold these runs");
   ASSERT_TRUE(foretold.table);
   EXPECT_EQ(foretold.table->rows.size(), 2U);
   EXPECT_THAT(foretold.table->notes[0], HasSubstr("Beside answer_found, on 8 prompts"));
   // None of 8 prompts loses: Wilson's interval has a width all the same.
   const MeanInterval none = wilson_share(0, 8);
-  const ReportPart& promises = part(report, "Which budget can be promised");
-  EXPECT_EQ(promises.table->rows[0][3], fmt::format("0 [0, {:.3g}]", none.high));
-  EXPECT_THAT(report.recommendation[1], HasSubstr("of h2o, keydiff, snapkv+critical at 50%"));
+  const figure::document::Section& promises = part(report, "Which budget can be promised");
+  EXPECT_EQ(cells(*promises.table, 0)[3], fmt::format("0 [0, {:.3g}]", none.high));
+  EXPECT_THAT(report.lead[1], HasSubstr("of h2o, keydiff, snapkv+critical at 50%"));
   // The number of a head that finds proofs best, whatever foretells the answers here.
-  EXPECT_THAT(part(report, "Heads that matter").paragraphs[0],
+  EXPECT_THAT(part(report, "Heads that matter").text[0].runs[0].text,
               HasSubstr("by answer_residual_part, as in"));
   EXPECT_THAT(part(report, "What was studied").facts[0].second, StartsWith("made-1B ("));
-  EXPECT_THAT(report_html(report, figure::TextMetrics{}), Not(HasSubstr("someone")));
-  EXPECT_THAT(make(asked("answer_found", 0.9)).recommendation[0],
+  EXPECT_THAT(report_file(report, "r.html", figure::TextMetrics{}), Not(HasSubstr("someone")));
+  EXPECT_THAT(make(asked("answer_found", 0.9)).lead[0],
               StartsWith("Use any of h2o, snapkv+critical (they tie) with a budget of 10%"));
 }
 
 TEST_F(ReportOfStudy, AMeasureWithoutALimitHasCurvesAndNoPromise) {
   const Report report = make(asked("perturbation_l1", 0.0));
-  EXPECT_THAT(report.recommendation[0],
+  EXPECT_THAT(report.lead[0],
               AllOf(StartsWith("This report recommends no budget"), HasSubstr("--largest")));
-  EXPECT_THAT(report.recommendation[1], HasSubstr("The smallest mean of perturbation_l1 is"));
-  for (const ReportPart& one : report.parts) EXPECT_NE(one.title, "Which budget can be promised");
+  EXPECT_THAT(report.lead[1], HasSubstr("The smallest mean of perturbation_l1 is"));
+  for (const figure::document::Section& one : report.sections)
+    EXPECT_NE(one.title, "Which budget can be promised");
   // With both numbers it has one.
-  EXPECT_THAT(make(asked("perturbation_l1", 2.5, 3.0)).recommendation[0], StartsWith("Use "));
+  EXPECT_THAT(make(asked("perturbation_l1", 2.5, 3.0)).lead[0], StartsWith("Use "));
   EXPECT_THAT(refusal(asked("perturbation_l1", 2.5)),
               AllOf(StartsWith("report: "), HasSubstr("--largest")));
 }
@@ -280,7 +287,7 @@ TEST_F(ReportOfStudy, RunsInTheModelNameTheFullCache) {
   EXPECT_EQ(report.title, "Which policy, and which budget? 3 policies on 8 prompts");
   EXPECT_THAT(report.cautions, Contains(HasSubstr("The full cache itself has a mean loss of 2 on 8 "
                                                   "prompts")));
-  EXPECT_THAT(report.recommendation[2], Not(HasSubstr("replays")));
+  EXPECT_THAT(report.lead[2], Not(HasSubstr("replays")));
 }
 
 TEST_F(ReportOfStudy, ALossThatRisesWithTheBudgetIsSaid) {
@@ -325,7 +332,7 @@ TEST_F(ReportOfStudy, RefusesInOneLine) {
 
 TEST(ReportTables, WideColumnsGiveWayUntilAllFit) {
   const auto fitted = [](std::vector<double> widths) {
-    fit_columns(widths, 100.0);
+    figure::document::fit_columns(widths, 100.0);
     return widths;
   };
   EXPECT_THAT(fitted({20, 30, 40}), ElementsAre(20, 30, 40));
@@ -352,7 +359,7 @@ TEST_F(ReportOfStudy, TwoPagesAndOneFileThatLoadsNothing) {
   EXPECT_THAT(html, AllOf(HasSubstr("prefers-color-scheme:dark"), HasSubstr("default-src 'none'"),
                           Not(HasSubstr("<script")), Not(HasSubstr("src=")),
                           Not(HasSubstr("href=\"http"))));
-  for (const std::string& sentence : report.recommendation) EXPECT_THAT(html, HasSubstr(sentence));
+  for (const std::string& sentence : report.lead) EXPECT_THAT(html, HasSubstr(sentence));
   EXPECT_THROW(report_file(report, "r.png", fonts), UsageError);
 }
 
@@ -366,12 +373,12 @@ TEST_F(ReportOfStudy, NamesFromTheFileAreTextAndNothingElse) {
       "measure = 3; UPDATE settings SET value = '</style><svg onload=1>' WHERE name = 'model'");
   const figure::TextMetrics fonts;
   for (const Report& report : {make(), make(asked("drift_agreement", 0.9))}) {
-    const std::string html = report_html(report, fonts);
+    const std::string html = report_file(report, "r.html", fonts);
     EXPECT_EQ(test::why_not_well_formed(html), "");
     EXPECT_THAT(html, AllOf(HasSubstr("&lt;script&gt;alert(1)"), Not(HasSubstr("<script")),
                             Not(HasSubstr("<img")), Not(HasSubstr("<b>")), Not(HasSubstr("<i>")),
                             Not(HasSubstr("onload=1>"))));
-    EXPECT_THAT(pages_of(report_pdf(report, fonts)), AnyOf(2, 3));
+    EXPECT_THAT(pages_of(report_file(report, "r.pdf", fonts)), AnyOf(2, 3));
   }
 }
 

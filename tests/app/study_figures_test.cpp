@@ -6,7 +6,7 @@
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
 #include "app/cli/commands.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/of_study.h"
 #include "app/plot/series.h"

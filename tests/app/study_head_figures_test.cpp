@@ -9,7 +9,7 @@
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/unknown.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"

@@ -1,7 +1,7 @@
 // The figures of attention by distance, of attention lost and of scores beside later attention:
 // their CSV and captions beside plain loops.
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/map_margin.h"

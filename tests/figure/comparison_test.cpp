@@ -1,8 +1,8 @@
 // The parts of comparisons: typed lists, panels that share their axes, numbers behind box plots.
 
-#include "analysis/measure/measure_catalog.h"
-#include "app/export/figure_file.h"
 #include "app/figure/comparison.h"
+#include "analysis/measure/measure_catalog.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/figure/figure.h"
-#include "app/figure/table.h"
+#include "analysis/table.h"
 
 namespace kvloupe::test {
 

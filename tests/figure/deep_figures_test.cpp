@@ -2,7 +2,7 @@
 // its own.
 
 #include "analysis/measure/measure_catalog.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/plot/series.h"

@@ -8,7 +8,7 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"
 #include "tests/figure/csv_rows.h"

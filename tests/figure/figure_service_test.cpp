@@ -3,7 +3,7 @@
 
 #include "app/request/figure_service.h"
 #include "app/figure/figures/figure_catalog.h"
-#include "app/figure/table.h"
+#include "analysis/table.h"
 #include "app/scene/style.h"
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 // The names of a prompt's segments above the film strip, on pages from narrow to wide.
 
-#include "app/export/figure_file.h"
-#include "app/export/page.h"
+#include "app/document/document.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/segment_band.h"
 #include "app/request/figure_service.h"
@@ -203,7 +203,7 @@ TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
   EXPECT_EQ(named, 1);
   EXPECT_EQ(ticks, given_tokens(*trace).others.size());
   EXPECT_THAT(scene.caption, testing::HasSubstr("The answer (tokens 300"));
-  const auto names = html::page_figure(find_figure("filmstrip"), made_, options, fonts_).names;
+  const auto names = document::page_figure(find_figure("filmstrip"), made_, options, fonts_).names;
   EXPECT_THAT(names->parts,
               testing::Contains(testing::Pair(
                   300, testing::StartsWith("answer · given · the model would have chosen"))));

@@ -4,7 +4,7 @@
 
 #include "analysis/replay/follow.h"
 #include "analysis/text.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/ticks.h"
@@ -319,12 +319,12 @@ TEST_F(HeadFigures, AFigureThatIsNoTableIsNotWrittenAsOne) {
 }
 
 TEST(LatexTable, EscapesAndMarksUnknownCells) {
-  Table table;
-  table.rows_are = "A & B";
-  table.columns = {"5 %", "x_1"};
-  table.rows = {{"p{1}", {"0.5", ""}, {true, false}}, {"#2", {"−1", "~"}}};
-  EXPECT_EQ(latex_table(table, "100 % of \\ it", "t", {"one\ntwo"}),
-            "% Needs \\usepackage{booktabs}.\n% one two\n\\begin{table}\n\\centering\n"
+  Table table{.columns = {"A & B", ">5 %", ">x_1"}};
+  table.add({"p{1}", "0.5", "–"});
+  table.rows.back().cells[1].best = true;
+  table.add({"#2", "−1", "~"});
+  EXPECT_EQ(latex_table(table, {"100 % of \\ it", "t", {"one\ntwo"}}),
+            "% one two\n\\begin{table}\n\\centering\n"
             "\\caption{100 \\% of \\textbackslash{} it}\n\\label{tab:t}\n"
             "\\begin{tabular}{lrr}\n\\toprule\nA \\& B & 5 \\% & x\\_1 \\\\\n\\midrule\n"
             "p\\{1\\} & \\textbf{0.5} & -- \\\\\n\\#2 & $-$1 & \\textasciitilde{} \\\\\n"

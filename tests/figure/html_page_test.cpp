@@ -1,9 +1,8 @@
 // The structure of web pages, without a browser: what stands in the file.
 
-#include "app/export/page.h"
-#include "app/export/page_parts.h"
-#include "app/export/places.h"
-#include "app/export/themed_svg.h"
+#include "app/document/document.h"
+#include "app/document/places.h"
+#include "app/document/themed_svg.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
 #include "app/request/figure_service.h"
@@ -13,7 +12,7 @@
 #include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 namespace {
 
 using nlohmann::json;
@@ -27,7 +26,7 @@ std::size_t count(std::string_view text, std::string_view word) {
 
 struct HtmlPageTest : ::testing::Test {
   TextMetrics fonts;
-  Page page = test::made_page(fonts);
+  Document page = test::made_page(fonts);
   std::string html = write_page(page);
   json data = test::page_data(html);
 };
@@ -145,7 +144,7 @@ TEST_F(HtmlPageTest, WhatDiffersBetweenTheThemesIsThereForBoth) {
 }
 
 TEST_F(HtmlPageTest, ALargeMapIsThinnedOutAndSaysSo) {
-  Page large = page;
+  Document large = page;
   large.sections[1].figures[1].pictures = {test::map_picture(fonts, 3000)};
   large.most_bytes = 1'000'000;
   const std::string out = write_page(large);
@@ -165,7 +164,7 @@ TEST_F(HtmlPageTest, ALargeMapIsThinnedOutAndSaysSo) {
 }
 
 TEST_F(HtmlPageTest, WhatCannotBeAPageIsRefused) {
-  Page wrong = page;
+  Document wrong = page;
   wrong.sections[0].figures[0].pictures.pop_back();
   EXPECT_THROW(write_page(wrong), WorkError);
   wrong.sections[0].figures[0].pictures.clear();
@@ -211,7 +210,7 @@ struct GalleryPageTest : ::testing::Test {
     out.info = &info;
     out.name = name;
     out.endings = std::move(endings);
-    out.figure = index_figure(info, made, {}, fonts);
+    out.figure = page_figure(info, made, {}, fonts);
     return out;
   }
   static GalleryPiece skipped(const std::string& name, const std::string& why) {
@@ -290,4 +289,4 @@ TEST_F(GalleryPageTest, DotsOfHeadsAreHeadsOnAPage) {
 }
 
 }  // namespace
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

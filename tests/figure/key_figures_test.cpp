@@ -1,7 +1,7 @@
 // The numbers behind the figures of key geometry and merging, read from their CSV files and
 // compared with plain loops.
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"

@@ -1,6 +1,6 @@
 // Limits of shares and probabilities end at 1, whoever chooses them.
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/frame.h"

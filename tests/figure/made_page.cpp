@@ -8,12 +8,12 @@
 namespace kvloupe::test {
 
 using namespace figure;
-using figure::html::Names;
-using figure::html::Page;
-using figure::html::PageFigure;
-using figure::html::Picture;
-using figure::html::Section;
-using figure::html::TextBlock;
+using figure::document::Document;
+using figure::document::Names;
+using figure::document::PageFigure;
+using figure::document::Picture;
+using figure::document::Section;
+using figure::document::TextBlock;
 
 namespace {
 
@@ -153,8 +153,8 @@ std::shared_ptr<const Names> hostile_names() {
   return names;
 }
 
-Page made_page(const TextMetrics& fonts) {
-  Page page;
+Document made_page(const TextMetrics& fonts) {
+  Document page;
   page.title = "Sinks & <others>";
   page.summary = "One paragraph.";
   Section first;

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "app/export/page.h"
+#include "app/document/document.h"
 #include "app/scene/style.h"
 
 namespace kvloupe::test {
@@ -18,16 +18,18 @@ class SayingFigure : public figure::Figure {
 };
 
 /// Pictures of 200 × 100 points for tests of pages. `step` moves things about.
-figure::html::Picture strip_picture(const figure::TextMetrics& fonts, int step);  // tokens × steps
-figure::html::Picture text_picture(const figure::TextMetrics& fonts);    // regions of tokens
-figure::html::Picture points_picture(const figure::TextMetrics& fonts);  // tokens as points
-figure::html::Picture heads_picture(const figure::TextMetrics& fonts);   // layers × heads
-figure::html::Picture map_picture(const figure::TextMetrics& fonts, int tokens);  // tokens × tokens
+figure::document::Picture strip_picture(const figure::TextMetrics& fonts,
+                                        int step);                           // tokens × steps
+figure::document::Picture text_picture(const figure::TextMetrics& fonts);    // regions of tokens
+figure::document::Picture points_picture(const figure::TextMetrics& fonts);  // tokens as points
+figure::document::Picture heads_picture(const figure::TextMetrics& fonts);   // layers × heads
+figure::document::Picture map_picture(const figure::TextMetrics& fonts,
+                                      int tokens);  // tokens × tokens
 
 /// 20 tokens, 5 steps; some tokens are named to break a page.
-std::shared_ptr<const figure::html::Names> hostile_names();
+std::shared_ptr<const figure::document::Names> hostile_names();
 
 /// A lesson of two pages: a film strip over steps with a text and points, then heads and a map.
-figure::html::Page made_page(const figure::TextMetrics& fonts);
+figure::document::Document made_page(const figure::TextMetrics& fonts);
 
 }  // namespace kvloupe::test

@@ -1,5 +1,5 @@
 #include "app/plot/pattern.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/token_state.h"
 #include "app/plot/text_flow.h"

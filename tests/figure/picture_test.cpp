@@ -4,7 +4,7 @@
 
 #include <png.h>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"

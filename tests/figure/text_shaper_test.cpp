@@ -2,7 +2,7 @@
 // does, and nothing that a trace may hold brings it down.
 
 #include "app/scene/text_shaper.h"
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
 #include "app/plot/printable.h"

@@ -1,7 +1,7 @@
 // Figures of a model with a sliding window or chunks, of traces longer than it: every figure of the
 // catalogue draws, and what lies beyond is nowhere counted as evicted or attended to.
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/figure/csv_rows.h"

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -88,9 +88,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const TableMeasure& measure = table_measure(input.choice("measure"), *input.trace);
   const std::vector<Budget> budgets = chosen_budgets(input);
   Table& table = figure->numbers;
-  table.rows_are = "Policy";
-  table.columns_are = "Budget";
-  for (const Budget& budget : budgets) table.columns.push_back(budget.text());
+  table.upper = {{""}, {"Budget", budgets.size()}};
+  table.columns = {"Policy"};
+  for (const Budget& budget : budgets) table.columns.emplace_back(">" + budget.text());
   std::vector<WantedReplay> wanted;
   std::vector<PolicySpec> policies = chosen_policies(input);
   if (input.choice("random") == "shown") {
@@ -125,10 +125,10 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     const int entries = budget_entries(budgets[b], *input.trace, policies[p]);
     map.outlined.push_back(best);
     map.runs.push_back(static_cast<int>(cell));  // a row and a column, not of layers or heads
-    if (b == 0) table.rows.push_back({names[p], {}});
-    table.rows.back().cells.push_back(std::isfinite(value) ? format_number(value) : "");
-    table.rows.back().best.push_back(best);
-    figure->add_row({names[p], table.columns[b], entries, value, best});
+    if (b == 0) table.add({names[p]});
+    table.rows.back().cells.emplace_back(std::isfinite(value) ? format_number(value) : "–");
+    table.rows.back().cells.back().best = best;
+    figure->add_row({names[p], budgets[b].text(), entries, value, best});
     figure->say({.run = map.runs.back()}, fmt::format("{}, N = {}: {}", names[p],
                                                       format_count(entries), format_number(value)));
   }

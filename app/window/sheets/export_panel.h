@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 #include "app/job/computed.h"
 #include "app/window/state/recent_files.h"
 #include "app/window/tiles/tile.h"

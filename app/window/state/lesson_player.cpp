@@ -32,18 +32,6 @@ bool same_view(WorkspaceState a, const WorkspaceState& b) {
   return a == b;
 }
 
-/// A text whose numbers cannot be had.
-lesson::RichText without_numbers(lesson::RichText text) {
-  text = lesson::without_conditions(std::move(text));
-  for (lesson::Block& block : text) {
-    for (lesson::Run& run : block.runs) {
-      if (run.slot) run.text = "–";
-      run.slot.reset();
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 LessonPlayer::LessonPlayer(std::function<void()> wake, demo::DemoPlaces places)
@@ -135,8 +123,8 @@ LessonPlayer::Prepared LessonPlayer::prepare_page(const lesson::Lesson& lesson, 
     throw;
   } catch (const std::exception& problem) {
     prepared.error = problem.what();
-    prepared.text = without_numbers(shown.text);
-    if (shown.task) prepared.task = without_numbers(shown.task->text);
+    prepared.text = lesson::without_numbers(shown.text);
+    if (shown.task) prepared.task = lesson::without_numbers(shown.task->text);
     prepared.has_text = true;
     return prepared;
   }

@@ -12,7 +12,8 @@
 
 namespace kvloupe::window {
 
-/// A text laid out at a width. Numbers that are not known yet have a reserved place.
+/// A text laid out at a width, each word or stretch of words in one style. Numbers that are not
+/// known yet have a reserved place.
 struct RichLayout {
   struct Word {
     std::string text;

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "app/scene/scene.h"
+#include "app/scene/style.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 
 /// The colours of a page. A colour that differs between the themes is a CSS variable, so that one
 /// drawing serves both.
@@ -18,8 +19,9 @@ class ThemeColours {
   std::string attributes(const std::optional<Colour>& fill, const std::optional<Colour>& dark_fill,
                          const std::optional<Stroke>& stroke,
                          const std::optional<Stroke>& dark_stroke, std::string more = {});
-  /// Style rules: the variables of both themes, and the classes that use them.
-  std::string css() const;
+  /// Style rules: the variables of the light theme and of this dark one, those of the page itself
+  /// included, and the classes that use them.
+  std::string css(Theme dark_theme) const;
 
  private:
   int number_of(Colour light, Colour dark);
@@ -50,4 +52,4 @@ class ThemedSvg {
   std::map<std::string, int> clip_ids_;
 };
 
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

@@ -7,9 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "app/figure/figure.h"
 #include "app/scene/scene.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 
 /// The texts at the places of a picture, in compact form: the words around the numbers of a text
 /// are stored once ("retained, score \1"), each number once, and a place takes two or three
@@ -51,14 +52,6 @@ class ValueTexts {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace kvloupe::figure::html
-
-namespace kvloupe::figure {
-class Figure;
-}
-
-namespace kvloupe::figure::html {
-
 /// The cells of one plot that the pointer finds, and how many of them share a text.
 struct CellTable {
   AxisMeaning x = AxisMeaning::value, y = AxisMeaning::value;
@@ -86,4 +79,4 @@ nlohmann::ordered_json places_json(const Scene& scene, const std::vector<CellTab
 std::string place_values(const Scene& scene, const std::vector<CellTable>& tables,
                          const Figure* figure, ValueTexts& texts);
 
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

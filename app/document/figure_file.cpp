@@ -1,13 +1,14 @@
-#include "app/export/figure_file.h"
+#include "app/document/figure_file.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <sstream>
 
 #include "analysis/error.h"
-#include "app/export/page.h"
+#include "app/document/document.h"
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/scene.h"
@@ -60,9 +61,10 @@ std::string table_of(const FigureInfo& info, const MadeFigure& made) {
                      " is no table, so it cannot be written as .tex; choose .csv, or .pdf for its "
                      "picture");
   }
-  std::vector<std::string> remarks;
-  for (const auto& [key, value] : made.settings) remarks.push_back(key + ": " + value);
-  return latex_table(*table, made.figure->caption(), info.name, remarks);
+  LatexFloat around{.caption = made.figure->caption(), .label = info.name};
+  around.remarks = {"Needs \\usepackage{booktabs}."};
+  for (const auto& [key, value] : made.settings) around.remarks.push_back(key + ": " + value);
+  return latex_table(*table, around);
 }
 
 }  // namespace
@@ -73,12 +75,9 @@ FileFormat format_of(std::string_view file_name) {
                                                    : file_name.substr(dot + 1));
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  if (ending == "svg") return FileFormat::svg;
-  if (ending == "pdf") return FileFormat::pdf;
-  if (ending == "png") return FileFormat::png;
-  if (ending == "csv") return FileFormat::csv;
-  if (ending == "html") return FileFormat::html;
-  if (ending == "tex") return FileFormat::tex;
+  constexpr const char* kEndings[] = {"svg", "pdf", "png", "csv", "html", "tex"};  // [FileFormat]
+  const auto* found = std::find(std::begin(kEndings), std::end(kEndings), ending);
+  if (found != std::end(kEndings)) return static_cast<FileFormat>(found - kEndings);
   throw UsageError("-o " + std::string(file_name) +
                    ": the name must end in .svg, .pdf, .png, .csv, .html or, for a table, .tex");
 }
@@ -158,7 +157,7 @@ std::string file_of(const FigureInfo& info, const MadeFigure& made, FileFormat f
     return std::move(out).str();
   }
   if (format == FileFormat::tex) return table_of(info, made);
-  if (format == FileFormat::html) return html::figure_page(info, made, options, fonts);
+  if (format == FileFormat::html) return document::figure_page(info, made, options, fonts);
   const Scene scene = page_of(info, made, options, fonts);
   const PageSize size = options.size.value_or(PageSize{});
   switch (format) {

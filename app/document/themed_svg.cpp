@@ -1,13 +1,14 @@
-#include "app/export/themed_svg.h"
+#include "app/document/themed_svg.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "app/scene/png_encoder.h"
 #include "app/scene/svg_text.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 
 namespace {
 
@@ -31,42 +32,35 @@ std::string path_data(const Path& path) {
   return out;
 }
 
-/// Whether two strokes differ in their colours at most; the same for fills.
-bool same_but_colour(const std::optional<Stroke>& a, const std::optional<Stroke>& b) {
-  if (!a || !b) return !a && !b;
-  return a->width == b->width && a->dash == b->dash && a->cap == b->cap;
-}
+// What an item is but for its colours.
 
-bool same_but_colour(const Path& a, const Path& b) {
-  return a.verbs == b.verbs && a.points == b.points && a.fill.has_value() == b.fill.has_value() &&
-         same_but_colour(a.stroke, b.stroke);
+auto form(const std::optional<Stroke>& stroke) {
+  const Stroke& one = stroke ? *stroke : Stroke{};
+  return std::tuple(stroke.has_value(), one.width, one.dash, one.cap);
 }
-
-bool same_but_colour(const Markers& a, const Markers& b) {
-  return a.shape == b.shape && a.size == b.size && a.points == b.points &&
-         a.fill.has_value() == b.fill.has_value() && same_but_colour(a.stroke, b.stroke);
+auto form(const Path& path) {
+  return std::tuple(path.verbs, path.points, path.fill.has_value(), form(path.stroke));
 }
-
-bool same_but_colour(const Text& a, const Text& b) {
-  return a.text == b.text && a.anchor == b.anchor && a.size == b.size && a.font == b.font &&
-         a.align == b.align && a.turned == b.turned && a.width == b.width;
+auto form(const Markers& markers) {
+  return std::tuple(markers.shape, markers.size, markers.points, markers.fill.has_value(),
+                    form(markers.stroke));
 }
-
-bool same_but_colour(const Image& a, const Image& b) {
-  return a.rect == b.rect && a.interpolation == b.interpolation && a.pixels && b.pixels &&
-         (a.pixels == b.pixels || a.pixels->rgba == b.pixels->rgba);
+auto form(const Text& text) {
+  return std::tie(text.text, text.anchor, text.size, text.font, text.align, text.turned,
+                  text.width);
 }
-
-bool same_but_colour(const PushClip& a, const PushClip& b) { return a.rect == b.rect; }
-bool same_but_colour(const PopClip&, const PopClip&) { return true; }
+auto form(const Image& image) {
+  return std::tuple(image.rect, image.interpolation,
+                    image.pixels ? image.pixels->rgba : std::vector<std::uint8_t>());
+}
+auto form(const PushClip& clip) { return clip.rect; }
+auto form(const PopClip& /*clip*/) { return 0; }
 
 bool same_but_colour(const Item& a, const Item& b) {
-  return a.index() == b.index() && std::visit(
-                                       [&](const auto& one) {
-                                         using T = std::decay_t<decltype(one)>;
-                                         return same_but_colour(one, std::get<T>(b));
-                                       },
-                                       a);
+  const auto same = [&](const auto& one) {
+    return form(one) == form(std::get<std::decay_t<decltype(one)>>(b));
+  };
+  return a.index() == b.index() && std::visit(same, a);
 }
 
 /// Alike enough to be drawn item by item: clips open and close at the same places.
@@ -119,8 +113,17 @@ std::string ThemeColours::attributes(const std::optional<Colour>& fill,
   return more.empty() ? out : out + " class=\"" + more + '"';
 }
 
-std::string ThemeColours::css() const {
-  std::string light, dark, classes;
+std::string ThemeColours::css(Theme dark_theme) const {
+  std::string light =
+      "--paper: #ffffff; --ink: #1b1f24; --faint: #5a626b; --line: #dfe2e4; --ground: #f4f5f5; "
+      "--accent: #0072b2; --mark: #e69f00; --light: inline; --dark: none; color-scheme: light;";
+  std::string dark = dark_theme == Theme::high_contrast
+                         ? "--paper: #000000; --ink: #ffffff; --faint: #d8d8d8; --line: #8c8c8c; "
+                           "--ground: #1c1c1c; --accent: #6cb8ff; --mark: #ffb000; "
+                         : "--paper: #15181c; --ink: #e6e8ea; --faint: #9ca4ad; --line: #343940; "
+                           "--ground: #1d2126; --accent: #4fa8e0; --mark: #f2b32c; ";
+  dark += "--light: none; --dark: inline; color-scheme: dark;";
+  std::string classes;
   for (const auto& [pair, number] : numbers_) {
     light += fmt::format("--k{}:{};", number, hex(pair.first));
     dark += fmt::format("--k{}:{};", number, hex(pair.second));
@@ -242,4 +245,4 @@ std::vector<std::string> ThemedSvg::items(const Scene& light, const Scene& dark)
   return out;
 }
 
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document

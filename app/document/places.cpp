@@ -1,4 +1,4 @@
-#include "app/export/places.h"
+#include "app/document/places.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "analysis/error.h"
 #include "app/figure/figure.h"
 
-namespace kvloupe::figure::html {
+namespace kvloupe::figure::document {
 
 namespace {
 
@@ -289,4 +289,4 @@ std::string place_values(const Scene& scene, const std::vector<CellTable>& table
   return texts.take();
 }
 
-}  // namespace kvloupe::figure::html
+}  // namespace kvloupe::figure::document
