@@ -49,13 +49,10 @@ std::vector<Page> pages_of(std::span<const std::int32_t> tokens, int size) {
   return pages;
 }
 
-class PageScore : public Score {
+class PageScore : public ScoreOver {
  public:
   PageScore(int size, PageRank rank, std::unique_ptr<Score> base)
-      : size_(size), rank_(rank), base_(std::move(base)) {}
-
-  void observe(const StepView& view, int head) override { base_->observe(view, head); }
-  void prepare(const StepView& view, int budget) override { base_->prepare(view, budget); }
+      : ScoreOver(std::move(base)), size_(size), rank_(rank) {}
 
   std::vector<float> score(const StepView& view, int head) override {
     std::vector<float> scores = base_->score(view, head);
@@ -68,14 +65,7 @@ class PageScore : public Score {
     return scores;
   }
 
-  void set_protection(const Protection& protection) override { base_->set_protection(protection); }
-  Protection protection() const override { return base_->protection(); }
   double rows_summed(const StepView& view) const override { return base_->rows_summed(view); }
-  bool keeps_small_scores() const override { return base_->keeps_small_scores(); }
-  void retain(const StepView& view, int head, const HeadDecision& decision) override {
-    base_->retain(view, head, decision);
-  }
-  bool needs_values() const override { return base_->needs_values(); }
 
  private:
   using At = std::vector<float>::const_iterator;
@@ -92,7 +82,6 @@ class PageScore : public Score {
 
   int size_;
   PageRank rank_;
-  std::unique_ptr<Score> base_;
 };
 
 /// Why a page stays before its score is asked, in the order in which pages are taken.
@@ -200,10 +189,7 @@ std::string pages_refusal(const SpecPart&, const PolicySpec& spec) {
 }
 }  // namespace
 
-PolicyEntry pages() {
-  PolicyEntry entry;
-  entry.name = "pages";
-  entry.traits.reads_queries = false;
+void pages(PolicyEntry& entry) {
   entry.summary = "whole pages stay or go, as in engines with a paged cache";
   entry.formula =
       "page of token t: floor(t / size). score of every entry = mean over its page's entries in "
@@ -241,17 +227,13 @@ PolicyEntry pages() {
                      " tokens does not fit the budget of " + std::to_string(budget) +
                      " entries; raise the budget, or take smaller pages");
   };
-  entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) {
-    std::vector<std::string> notes;
+  entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) -> Lines {
     const int size = part.count("size");
-    if (size <= budget && budget % size != 0) {
-      notes.push_back("pages of " + std::to_string(size) + " tokens fill " +
-                      std::to_string(budget - budget % size) + " of the budget's " +
-                      std::to_string(budget) + " entries");
-    }
-    return notes;
+    if (size > budget || budget % size == 0) return {};
+    return ("pages of " + std::to_string(size) + " tokens fill " +
+            std::to_string(budget - budget % size) + " of the budget's " + std::to_string(budget) +
+            " entries");
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -41,9 +41,7 @@ class CakeScore : public WindowScore {
 };
 }  // namespace
 
-PolicyEntry cakescore() {
-  PolicyEntry entry;
-  entry.name = "cakescore";
+void cakescore(PolicyEntry& entry) {
   entry.summary = "the mean attention of the last queries plus gamma times its variance";
   entry.formula =
       "score_i = mean over kernel neighbours before the window of the mean over the group of "
@@ -60,7 +58,6 @@ PolicyEntry cakescore() {
   entry.variants = {{"the paper, with its budgets of layers", "cakescore+cake"}};
   entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<CakeScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -86,9 +86,7 @@ class CapKvScore : public Score {
 };
 }  // namespace
 
-PolicyEntry capkv() {
-  PolicyEntry entry;
-  entry.name = "capkv";
+void capkv(PolicyEntry& entry) {
   entry.summary =
       "entries that later queries point to and whose value the others cannot stand in for";
   entry.formula =
@@ -112,7 +110,6 @@ PolicyEntry capkv() {
   entry.variants = {{"kvpress", "capkv"}};
   entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<CapKvScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -50,9 +50,7 @@ class CentralityScore : public Score {
 };
 }  // namespace
 
-PolicyEntry centrality() {
-  PolicyEntry entry;
-  entry.name = "centrality";
+void centrality(PolicyEntry& entry) {
   entry.summary = "keys that are important by themselves, or similar to keys that are";
   entry.traits.reads_queries = false;
   entry.formula =
@@ -74,7 +72,6 @@ PolicyEntry centrality() {
       count_parameter("recent", 8.0, 0, 1e6, "last entries that are always kept")};
   entry.own_protection = protects("sinks", "recent");
   entry.builder = ScoreBuilder{made_of<CentralityScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -144,9 +144,7 @@ class CompactorScore : public Score {
 };
 }  // namespace
 
-PolicyEntry compactor() {
-  PolicyEntry entry;
-  entry.name = "compactor";
+void compactor(PolicyEntry& entry) {
   entry.summary = "keys that stand alone, and entries that their own chunk attends to";
   entry.formula =
       "score_i = blending · z(leverage_i) + z(noncausal_i), z: standard scores over the entries of "
@@ -160,13 +158,9 @@ PolicyEntry compactor() {
       "for the next step, and count 0 if they must be scored before. The first tokens are in no "
       "chunk";
   entry.parameters = {
-      {.name = "blending",
-       .type = ParameterType::number_or_word,
-       .default_value = std::string("ratio"),
-       .minimum = 0,
-       .maximum = 1000,
-       .words = {"ratio"},
-       .meaning = "weight of the leverage; ratio: the share of the head's entries that must leave"},
+      number_or_word_parameter(
+          "blending", std::string("ratio"), 0, 1000, {"ratio"},
+          "weight of the leverage; ratio: the share of the head's entries that must leave"),
       count_parameter("first", 8.0, 0, 1e6, "first tokens that are always kept"),
       count_parameter("last", 4.0, 0, 1e6, "last entries that are always kept"),
       count_parameter("sketch", 48.0, 0, 4096, "as in leverage"),
@@ -180,7 +174,6 @@ PolicyEntry compactor() {
                     {"kvpress under AdaKV", "compactor(scaled=0,padded=1)+adakv"}};
   entry.own_protection = protects("first", "last");
   entry.builder = ScoreBuilder{made_of<CompactorScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

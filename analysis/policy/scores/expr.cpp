@@ -169,9 +169,7 @@ std::optional<TextProblem> check(std::string_view text) {
 }
 }  // namespace
 
-PolicyEntry expr() {
-  PolicyEntry entry;
-  entry.name = "expr";
+void expr(PolicyEntry& entry) {
   entry.summary = "your own formula of each entry's attention, key, value and age";
   entry.formula =
       "score_i = the formula over attn_last, attn_sum, attn_window (means over the group: of the "
@@ -184,12 +182,8 @@ PolicyEntry expr() {
   entry.needs = "what its variables need";
   entry.work = "that of its variables";
   entry.example = "expr(\"rank(smooth(attn_window, 7)) - rank(cos_anchor)\")";
-  entry.parameters = {{.name = "formula",
-                       .type = ParameterType::text,
-                       .default_value = std::string(),
-                       .meaning = "the formula, in quotes",
-                       .required = true,
-                       .check = check}};
+  entry.parameters = {text_parameter("formula", "", "the formula, in quotes", check)};
+  entry.parameters.front().required = true;
   entry.traits.reads_output_weights = true;
   entry.builder = ScoreBuilder{
       [](const SpecPart& part, const LayerContext& context) {
@@ -201,7 +195,6 @@ PolicyEntry expr() {
         }
       },
       ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

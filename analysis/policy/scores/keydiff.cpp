@@ -139,9 +139,7 @@ Enum choice(const std::vector<std::string>& words, const std::string& word) {
 }
 }  // namespace
 
-PolicyEntry keydiff() {
-  PolicyEntry entry;
-  entry.name = "keydiff";
+void keydiff(PolicyEntry& entry) {
   entry.summary = "keeps the keys least similar to their anchor, the mean direction";
   entry.traits.reads_queries = false;
   entry.formula = "score_i = -cos(anchor, k_i), anchor = mean of the normalised keys in the cache";
@@ -175,7 +173,6 @@ PolicyEntry keydiff() {
                          choice<Metric>(metric_words(), part.word("metric")));
                    },
                    ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

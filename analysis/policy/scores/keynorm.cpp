@@ -30,9 +30,7 @@ class KeyNormScore : public Score {
 };
 }  // namespace
 
-PolicyEntry keynorm() {
-  PolicyEntry entry;
-  entry.name = "keynorm";
+void keynorm(PolicyEntry& entry) {
   entry.summary = "keeps entries with small keys (KeyL2Norm)";
   entry.traits.reads_queries = false;
   entry.formula = "score_i = -||k_i||";
@@ -41,7 +39,6 @@ PolicyEntry keynorm() {
   entry.work = "n d operations per head";
   entry.differences = "the authors' code starts at 2048 tokens and skips the first two layers";
   entry.builder = ScoreBuilder{made_of<KeyNormScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -32,9 +32,7 @@ class LeverageScore : public Score {
 };
 }  // namespace
 
-PolicyEntry leverage() {
-  PolicyEntry entry;
-  entry.name = "leverage";
+void leverage(PolicyEntry& entry) {
   entry.summary = "keys, before RoPE, that the others cannot stand in for";
   entry.traits.reads_queries = false;
   entry.formula =
@@ -54,7 +52,6 @@ PolicyEntry leverage() {
       count_parameter("seed", 0.0, 0, 1e9, "seed of the random projection")};
   entry.variants = {{"the paper, and kvpress", "leverage"}, {"exact", "leverage(sketch=0)"}};
   entry.builder = ScoreBuilder{made_of<LeverageScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -192,29 +192,21 @@ class PythonScore : public Score {
 };
 }  // namespace
 
-PolicyEntry python() {
-  PolicyEntry entry;
-  entry.name = "python";
+void python(PolicyEntry& entry) {
   entry.summary = "a function of your own Python file scores the entries, in a child process";
   entry.formula = "score = name(step), an array of n numbers; see docs/plugins.md";
   entry.source = "your own file; it runs with your rights";
   entry.needs = "token indices, keys, values, queries, the attention of a step";
   entry.work = "a call of your function";
   entry.parameters = {
-      {.name = "function",
-       .type = ParameterType::text,
-       .default_value = std::string(),
-       .meaning = "a file and a function, in quotes: \"file.py:name\"",
-       .required = true,
-       .names_file = true,
-       .check = check},
+      file_parameter("function", "a file and a function, in quotes: \"file.py:name\"", true),
       number_parameter("timeout", 60.0, 0.01, 86400, "the longest time of one call, in seconds")};
+  entry.parameters.front().check = check;
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<PythonScore>(
                                      context, split(part.word("function")), part.number("timeout"));
                                },
                                ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

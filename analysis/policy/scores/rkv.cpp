@@ -119,9 +119,7 @@ class RkvScore : public Score {
 };
 }  // namespace
 
-PolicyEntry rkv() {
-  PolicyEntry entry;
-  entry.name = "rkv";
+void rkv(PolicyEntry& entry) {
   entry.summary = "the attention of the last queries, less how much other keys repeat an entry";
   entry.formula =
       "score_i = λ a_i − (1 − λ) r_i, a: softmax, over the entries before the window, of the "
@@ -143,13 +141,10 @@ PolicyEntry rkv() {
       number_parameter("threshold", 0.5, -1, 1, "cosine above which keys repeat each other")};
   entry.variants = {{"its code", "rkv+every(128)"},
                     {"its instructions", "rkv(lambda=0.1)+every(128)"}};
-  entry.cost = [](const SpecPart&) {
-    const auto entries = [](const StepShape& step) { return step.entries * step.entries; };
-    return CostOrder{"O((N + B)²)", "O((N + B)²)", entries, entries};
-  };
+  entry.cost =
+      costs("O((N + B)²)", [](const StepShape& step) { return step.entries * step.entries; });
   entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<RkvScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

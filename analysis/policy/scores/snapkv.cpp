@@ -59,9 +59,7 @@ class SnapKvScore : public Score {
 };
 }  // namespace
 
-PolicyEntry snapkv() {
-  PolicyEntry entry;
-  entry.name = "snapkv";
+void snapkv(PolicyEntry& entry) {
   entry.summary =
       "the attention of the last queries, smoothed along the cache; their window is kept";
   entry.formula =
@@ -109,7 +107,6 @@ PolicyEntry snapkv() {
     options.pool_before_group = part.count("pool_before_group") == 1;
     return std::make_unique<SnapKvScore>(context.model, options);
   }};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -166,9 +166,7 @@ class VaseScore : public Score {
 };
 }  // namespace
 
-PolicyEntry vase() {
-  PolicyEntry entry;
-  entry.name = "vase";
+void vase(PolicyEntry& entry) {
   entry.summary = "values of a large range are pinned, the other places are drawn by attention";
   entry.formula =
       "the last window entries, the first tokens, and then the largest of max_c v_ic - min_c v_ic "
@@ -199,7 +197,6 @@ PolicyEntry vase() {
   entry.variants = {{"its code", "vase+only+every(64)"}};
   entry.own_protection = protects("sinks", "window");
   entry.builder = ScoreBuilder{made_of<VaseScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies
