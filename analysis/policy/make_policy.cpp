@@ -18,26 +18,20 @@ namespace {
 /// The same for every head.
 class UniformAllocation : public Allocation {
  public:
-  bool over_budget(const StepView& view, int budget) const override;
-  std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
-                          const Protection& protection, int budget) const override;
-};
-
-bool UniformAllocation::over_budget(const StepView& view, int budget) const {
-  return std::any_of(view.caches.begin(), view.caches.end(), [&](const CacheView& cache) {
-    return cache.tokens.size() > static_cast<std::size_t>(budget);
-  });
-}
-
-std::vector<int> UniformAllocation::quotas(const StepView& view,
-                                           const std::vector<std::vector<float>>& /*scores*/,
-                                           const Protection& /*protection*/, int budget) const {
-  std::vector<int> result;
-  for (const CacheView& cache : view.caches) {
-    result.push_back(std::min(budget, static_cast<int>(cache.tokens.size())));
+  bool over_budget(const StepView& view, int budget) const override {
+    return std::any_of(view.caches.begin(), view.caches.end(), [&](const CacheView& cache) {
+      return cache.tokens.size() > static_cast<std::size_t>(budget);
+    });
   }
-  return result;
-}
+  std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>&,
+                          const Protection&, int budget) const override {
+    std::vector<int> result;
+    for (const CacheView& cache : view.caches) {
+      result.push_back(std::min(budget, static_cast<int>(cache.tokens.size())));
+    }
+    return result;
+  }
+};
 
 Protection modifiers_protection(const PolicySpec& spec, const LayerContext& context) {
   Protection protection;

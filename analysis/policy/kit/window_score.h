@@ -40,14 +40,6 @@ class WindowScore : public Score {
     }
     return sums;
   }
-  /// The mean of the rows: [n].
-  static std::vector<double> mean_of_rows(const MatrixView& rows) {
-    std::vector<double> mean = sum_of_rows(rows, static_cast<int>(rows.cols()),
-                                           [](double weight, std::size_t) { return weight; });
-    for (double& one : mean) one /= static_cast<double>(rows.rows());
-    return mean;
-  }
-
   const ModelInfo& model() const { return model_; }
   int window() const { return window_; }
   int kernel() const { return kernel_; }

@@ -49,10 +49,7 @@ class CompactorScore : public Score {
                           .padded = part.count("padded") == 1,
                           .first_token = first_,
                           .hold_back = last_}),
-        keys_(leverage_of_heads(context,
-                                {.sketch = part.count("sketch"),
-                                 .ridge = part.number("ridge"),
-                                 .seed = static_cast<std::uint64_t>(part.number("seed"))})) {}
+        keys_(leverage_of_heads(part, context)) {}
 
   Protection protection() const override { return {.sink_tokens = first_, .window = last_}; }
   bool needs_values() const override { return true; }
@@ -96,9 +93,10 @@ class CompactorScore : public Score {
     return to_float(scores_[static_cast<std::size_t>(head)]);
   }
 
-  void retain(const StepView&, int head, const HeadDecision& decision) override {
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    const auto index = static_cast<std::size_t>(head);
     chunks_.retain(head, decision);
-    keys_[static_cast<std::size_t>(head)].retain(decision);
+    keys_[index].retain(view.caches[index], decision);
   }
 
  private:

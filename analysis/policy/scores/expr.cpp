@@ -121,15 +121,7 @@ class ExprScore : public Score {
   std::vector<double> rows_mean(const StepView& view, int head, int count) const {
     const std::size_t n = view.caches[static_cast<std::size_t>(head)].tokens.size();
     return group_mean(model_, head, n, [&](int query_head) {
-      const MatrixView rows = view.attention->last_rows(query_head, count);
-      std::vector<double> mean(n, 0.0);
-      for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-        for (std::size_t i = 0; i < n; ++i) {
-          mean[i] += static_cast<double>(rows(r, static_cast<Eigen::Index>(i)));
-        }
-      }
-      for (double& value : mean) value /= static_cast<double>(rows.rows());
-      return mean;
+      return mean_of_rows(view.attention->last_rows(query_head, count));
     });
   }
 
