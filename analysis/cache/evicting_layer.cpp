@@ -1,6 +1,5 @@
 #include "analysis/cache/evicting_layer.h"
 
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -78,7 +77,6 @@ std::vector<HeadDecision> EvictingLayer::kept_whole() const {
   for (std::size_t head = 0; head < heads_.size(); ++head) {
     decisions[head].kept.resize(heads_[head].tokens().size());
     std::iota(decisions[head].kept.begin(), decisions[head].kept.end(), 0);
-    decisions[head].threshold = std::numeric_limits<float>::quiet_NaN();
   }
   return decisions;
 }

@@ -42,6 +42,15 @@ int32_t guarded(char* error, const Body& body) {
 
 /// Throws UsageError where a pointer that must be given is null.
 void require(const void* pointer, const char* what);
+/// make(), an object for the caller, into `made`; a status. NULL where it fails.
+template <typename Object, typename Make>
+int32_t created(Object** made, const char* what, char* error, const Make& make) {
+  return guarded(error, [&] {
+    require(made, what);
+    *made = nullptr;
+    *made = make().release();
+  });
+}
 /// Throws UsageError for a negative number of bytes, tokens or axes.
 void require_count(int64_t count, const char* what);
 /// Throws UsageError where a struct of the caller is not of this interface's size.

@@ -51,6 +51,8 @@ enum { /* what a function returns */
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_interface(void);
 /* The version of kvloupe, such as "0.2.0"; valid for ever. */
 KVLOUPE_ENGINE_EXPORT const char* kvloupe_engine_version(void);
+/* The text of policy_plugin.h and of this file; valid for ever. */
+KVLOUPE_ENGINE_EXPORT const char* kvloupe_engine_declarations(void);
 
 /* ---- work that takes long ---- */
 
@@ -192,7 +194,8 @@ KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_budget(const char* text, int32_t pr
                                                     int32_t* entries, char* error);
 
 /* Adds a score of the calling program, which is described in policy_plugin.h, to the specs of this
-   process: before any other call that reads a spec. Its functions may be called on several threads. */
+   process: before any other call that reads a spec. Its functions may be called on several threads.
+ */
 struct kvloupe_score;
 KVLOUPE_ENGINE_EXPORT int32_t kvloupe_engine_add_score(const struct kvloupe_score* score,
                                                        char* error);

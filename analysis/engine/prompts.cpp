@@ -83,14 +83,13 @@ using namespace kvloupe::engine;  // NOLINT: the function has no namespace of it
 
 int32_t kvloupe_engine_ask(const char* function, const char* path, const char* given, int64_t bytes,
                            kvloupe_engine_text** made, char* error) {
-  return guarded(error, [&] {
-    require(made, "text");
-    *made = nullptr;
+  return created(made, "text", error, [&] {
     require(function, "function");
     require(given, "given");
     require_count(bytes, "given");
     const Json found =
         answer(function, path == nullptr ? "" : path, Json::parse(given, given + bytes));
-    *made = new kvloupe_engine_text{found.dump(-1, ' ', false, Json::error_handler_t::replace)};
+    return std::unique_ptr<kvloupe_engine_text>(
+        new kvloupe_engine_text{found.dump(-1, ' ', false, Json::error_handler_t::replace)});
   });
 }

@@ -340,12 +340,10 @@ int32_t kvloupe_engine_budget(const char* text, int32_t prompt_length, int32_t* 
 
 int32_t kvloupe_engine_policy_create(const char* spec, const kvloupe_engine_layer* layer,
                                      kvloupe_engine_policy** policy, char* error) {
-  return guarded(error, [&] {
-    require(policy, "policy");
-    *policy = nullptr;
+  return kvloupe::engine::created(policy, "policy", error, [&] {
     require(layer, "layer");
     require_size(layer->size, sizeof(kvloupe_engine_layer), "kvloupe_engine_layer");
-    *policy = std::make_unique<kvloupe_engine_policy>(spec, *layer).release();
+    return std::make_unique<kvloupe_engine_policy>(spec, *layer);
   });
 }
 

@@ -229,13 +229,10 @@ using namespace kvloupe;          // NOLINT: the functions below have no namespa
 using namespace kvloupe::engine;  // NOLINT
 
 int32_t kvloupe_engine_trace_open(const char* path, kvloupe_engine_trace** trace, char* error) {
-  return guarded(error, [&] {
-    require(trace, "trace");
-    *trace = nullptr;
+  return created(trace, "trace", error, [&] {
     require(path, "path");
-    auto opened = std::make_unique<kvloupe_engine_trace>();
-    opened->trace = std::make_shared<const OpenTrace>(path);
-    *trace = opened.release();
+    return std::unique_ptr<kvloupe_engine_trace>(
+        new kvloupe_engine_trace{std::make_shared<const OpenTrace>(path)});
   });
 }
 
@@ -244,9 +241,7 @@ void kvloupe_engine_trace_close(kvloupe_engine_trace* trace) { delete trace; }
 int32_t kvloupe_engine_replay_create(const kvloupe_engine_trace* trace,
                                      const kvloupe_engine_replay_request* request,
                                      kvloupe_engine_replay** made, char* error) {
-  return guarded(error, [&] {
-    require(made, "replay");
-    *made = nullptr;
+  return created(made, "replay", error, [&] {
     require(trace, "trace");
     const Trace& own = trace->trace->trace;
     ReplayRequest wanted = request_of(own, request);
@@ -266,7 +261,7 @@ int32_t kvloupe_engine_replay_create(const kvloupe_engine_trace* trace,
     result->replay = replay(own, wanted, work.progress());
     result->measured = wanted.metrics;
     result->measures = std::move(wanted.measures);
-    *made = result.release();
+    return result;
   });
 }
 
@@ -370,9 +365,7 @@ void kvloupe_engine_text_destroy(kvloupe_engine_text* text) { delete text; }
 int32_t kvloupe_engine_follow(const kvloupe_engine_trace* trace,
                               const kvloupe_engine_replay_request* request, const char* tokens,
                               const char* segment, kvloupe_engine_text** made, char* error) {
-  return guarded(error, [&] {
-    require(made, "text");
-    *made = nullptr;
+  return created(made, "text", error, [&] {
     require(trace, "trace");
     const Trace& own = trace->trace->trace;
     const ReplayRequest wanted = request_of(own, request);
@@ -381,18 +374,15 @@ int32_t kvloupe_engine_follow(const kvloupe_engine_trace* trace,
     Work work(request->work);
     const OneBlasThread one_thread;
     const FollowedReplay result = follow_tokens(own, wanted, followed, work.progress());
-    auto text = std::make_unique<kvloupe_engine_text>();
-    text->text = follow_json(own, own.path().string(), result.replay, followed, result.heads);
-    *made = text.release();
+    return std::unique_ptr<kvloupe_engine_text>(new kvloupe_engine_text{
+        follow_json(own, own.path().string(), result.replay, followed, result.heads)});
   });
 }
 
 int32_t kvloupe_engine_sweep_create(const kvloupe_engine_trace* trace,
                                     const kvloupe_engine_sweep_request* request,
                                     kvloupe_engine_sweep** made, char* error) {
-  return guarded(error, [&] {
-    require(made, "sweep");
-    *made = nullptr;
+  return created(made, "sweep", error, [&] {
     require(trace, "trace");
     require(request, "request");
     require_size(request->size, sizeof *request, "kvloupe_engine_sweep_request");
@@ -409,7 +399,7 @@ int32_t kvloupe_engine_sweep_create(const kvloupe_engine_trace* trace,
     run_sweep(own, settings, "", sweep->table, work.progress(), {}, measures,
               shared ? &*shared : nullptr);
     fill_columns(*sweep);
-    *made = sweep.release();
+    return sweep;
   });
 }
 

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "analysis/error.h"
 #include "analysis/plugin/kvloupe/policy_plugin.h"
 #include "analysis/plugin/plugin_entry.h"
+#include "analysis/plugin/plugin_score.h"
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
@@ -65,19 +65,6 @@ std::string loader_reason(const std::string& path) {
   return in_one_line(reason, kLongestReason);
 }
 
-/// Maps a shared library into this process, for as long as the process runs; two calls with one
-/// file give one handle. `path`: absolute. Throws FileError for a file that is missing, not a
-/// shared library of this machine, cut off, or that the loader refuses.
-void* open_shared_library(const std::string& path) {
-  check_elf(path);
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw FileError(path, "cannot be loaded: " + loader_reason(path));
-  return library;
-}
-
-/// The address of a symbol; nullptr: the library does not have it.
-void* find_symbol(void* library, const char* name) { return dlsym(library, name); }
-
 constexpr const char* kSymbol = "kvloupe_policy_plugin";
 
 std::vector<LoadedPlugin>& plugins() {
@@ -120,26 +107,19 @@ std::string run_registration(const kvloupe_plugin& plugin, Registration& registr
   host.interface_ = KVLOUPE_POLICY_INTERFACE;
   host.add_score = add_score;
   host.host = &registration;
-  std::array<char, KVLOUPE_ERROR_BYTES> error = {};
-  std::string problem;
-  try {
-    if (plugin.register_scores(&host, error.data()) != 0) {
-      error.back() = '\0';
-      problem = in_one_line(error.data(), KVLOUPE_ERROR_BYTES);
-      if (problem.empty()) problem = "failed and does not say why";
-    }
-  } catch (const std::exception& exception) {
-    problem = in_one_line(exception.what(), KVLOUPE_ERROR_BYTES);
-  } catch (...) {
-    problem = "an exception that is not a std::exception left it";
-  }
+  const std::string problem =
+      problem_in([&](char* error) { return plugin.register_scores(&host, error); });
   // A plugin may overlook that a score was refused.
   if (!registration.problem.empty()) return registration.problem;
   return problem.empty() ? problem : "while it registers its scores: " + problem;
 }
 
-const kvloupe_plugin& plugin_of(void* library, const std::string& path) {
-  const auto* plugin = static_cast<const kvloupe_plugin*>(find_symbol(library, kSymbol));
+/// Maps the shared library into this process, for as long as the process runs.
+const kvloupe_plugin& plugin_of(const std::string& path) {
+  check_elf(path);
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw FileError(path, "cannot be loaded: " + loader_reason(path));
+  const auto* plugin = static_cast<const kvloupe_plugin*>(dlsym(library, kSymbol));
   if (plugin == nullptr) {
     throw FileError(path, std::string("does not have the symbol ") + kSymbol +
                               "; a plugin defines it with KVLOUPE_POLICY_PLUGIN");
@@ -173,7 +153,7 @@ void load_plugin(const std::filesystem::path& file) {
     plugins().push_back({path, whole.filename().string(), {}});
     return;
   }
-  const kvloupe_plugin& plugin = plugin_of(open_shared_library(path), path);
+  const kvloupe_plugin& plugin = plugin_of(path);
   Registration registration{path};
   const std::string problem = run_registration(plugin, registration);
   if (!problem.empty()) throw FileError(path, problem);

@@ -44,26 +44,19 @@ std::string checked_name(const char* name, const std::string& of) {
          std::to_string(kLongestName));
 }
 
-ParameterType type_of(const kvloupe_parameter& parameter, const std::string& where) {
-  switch (parameter.type) {
-    case KVLOUPE_COUNT:
-      return ParameterType::count;
-    case KVLOUPE_FLAG:
-      return ParameterType::flag;
-    case KVLOUPE_NUMBER:
-      return ParameterType::number;
-    case KVLOUPE_SHARE:
-      return ParameterType::share;
-    case KVLOUPE_WORD:
-      return ParameterType::word;
-    case KVLOUPE_TEXT:
-    case KVLOUPE_FILE:
-      return ParameterType::text;
-    default:
-      refuse(where +
-             " has a type that this interface does not know: " + std::to_string(parameter.type));
-  }
+/// What a number of the interface stands for, of those that it has from 0 on.
+template <typename Meaning, std::size_t count>
+Meaning meaning_of(std::int32_t number, const Meaning (&meanings)[count], const std::string& has) {
+  if (number >= 0 && number < static_cast<std::int32_t>(count)) return meanings[number];
+  refuse(has + " that this interface does not know: " + std::to_string(number));
 }
+
+// In the order of the interface's enums.
+constexpr ParameterType kTypes[] = {
+    ParameterType::count, ParameterType::flag, ParameterType::number, ParameterType::share,
+    ParameterType::word,  ParameterType::text, ParameterType::text};
+constexpr ScoreScale kScales[] = {ScoreScale::signed_own, ScoreScale::per_head, ScoreScale::common,
+                                  ScoreScale::attention};
 
 /// The default of a number, checked against its range.
 double default_number(const kvloupe_parameter& parameter, const ParameterInfo& info,
@@ -98,7 +91,7 @@ ParameterInfo parameter_of(const kvloupe_parameter& parameter, const std::string
   info.name = checked_name(parameter.name, score + ": the parameter");
   const std::string where = score + ": the parameter " + info.name;
   info.meaning = text_of(parameter.meaning);
-  info.type = type_of(parameter, where);
+  info.type = meaning_of(parameter.type, kTypes, where + " has a type");
   info.minimum = parameter.minimum;
   info.maximum = parameter.maximum;
   switch (info.type) {
@@ -142,22 +135,6 @@ std::vector<ParameterInfo> parameters_of(const kvloupe_score& score, const std::
     parameters.push_back(std::move(info));
   }
   return parameters;
-}
-
-ScoreScale scale_of(const kvloupe_score& score, const std::string& name) {
-  switch (score.scale) {
-    case KVLOUPE_SIGNED_OWN:
-      return ScoreScale::signed_own;
-    case KVLOUPE_PER_HEAD:
-      return ScoreScale::per_head;
-    case KVLOUPE_COMMON:
-      return ScoreScale::common;
-    case KVLOUPE_ATTENTION:
-      return ScoreScale::attention;
-    default:
-      refuse(name +
-             " has a scale that this interface does not know: " + std::to_string(score.scale));
-  }
 }
 
 /// The inputs of a score with these flags, as text: those that every score gets, then those that
@@ -218,7 +195,7 @@ PolicyEntry plugin_entry(const std::string& file, const kvloupe_score& score) {
   type->name = entry.name;
   type->functions = score;
   ScoreBuilder builder;
-  builder.scale = scale_of(score, entry.name);
+  builder.scale = meaning_of(score.scale, kScales, entry.name + " has a scale");
   builder.make = [type](const SpecPart& part, const LayerContext& context) {
     return std::make_unique<PluginScore>(type, context, values_of(part, context.budget));
   };

@@ -16,14 +16,6 @@ namespace kvloupe {
 
 namespace {
 
-using ErrorText = std::array<char, KVLOUPE_ERROR_BYTES>;
-
-std::string line_of(ErrorText& error) {
-  error.back() = '\0';
-  const std::string line = in_one_line(error.data(), KVLOUPE_ERROR_BYTES);
-  return line.empty() ? "failed and does not say why" : line;
-}
-
 kvloupe_rows rows_of(const MatrixView& matrix) {
   return {matrix.data(), matrix.rows(), matrix.cols(), matrix.outerStride()};
 }
@@ -81,6 +73,22 @@ bool queries_are_finite(const StepView& view, int head) {
 }
 
 }  // namespace
+
+std::string problem_in(const std::function<std::int32_t(char* error)>& function) {
+  std::array<char, KVLOUPE_ERROR_BYTES> error = {};
+  try {
+    if (function(error.data()) == 0) return "";
+    error.back() = '\0';
+    const std::string line = in_one_line(error.data(), KVLOUPE_ERROR_BYTES);
+    return line.empty() ? "failed and does not say why" : line;
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const std::exception& exception) {
+    return in_one_line(exception.what(), KVLOUPE_ERROR_BYTES);
+  } catch (...) {
+    return "an exception that is not a std::exception left it";
+  }
+}
 
 PluginScore::PluginScore(std::shared_ptr<const PluginScoreType> type, const LayerContext& context,
                          const std::vector<kvloupe_value>& values)
@@ -222,24 +230,12 @@ kvloupe_step PluginScore::step_of(const StepView& view) {
   return step_;
 }
 
-template <typename Function>
-void PluginScore::call(const std::string& where, const Function& function) {
-  ErrorText error = {};
-  std::int32_t problem = 0;
-  std::string thrown;
-  try {
-    std::unique_lock lock(one_call_, std::defer_lock);
-    if (!has(KVLOUPE_PARALLEL_HEADS)) lock.lock();
-    problem = function(error.data());
-  } catch (const Cancelled&) {
-    throw;
-  } catch (const std::exception& exception) {
-    thrown = in_one_line(exception.what(), KVLOUPE_ERROR_BYTES);
-  } catch (...) {
-    thrown = "an exception that is not a std::exception left it";
-  }
-  if (!thrown.empty()) fail(where, thrown);
-  if (problem != 0) fail(where, line_of(error));
+void PluginScore::call(const std::string& where,
+                       const std::function<std::int32_t(char* error)>& function) {
+  std::unique_lock lock(one_call_, std::defer_lock);
+  if (!has(KVLOUPE_PARALLEL_HEADS)) lock.lock();
+  const std::string problem = problem_in(function);
+  if (!problem.empty()) fail(where, problem);
 }
 
 std::string PluginScore::at(int head) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +20,10 @@ struct PluginScoreType {
   std::string name;
   kvloupe_score functions = {};  // flags, scale, context and the functions; its pointers are unset
 };
+
+/// Calls a function of a plugin with room for its line. Empty, or what went wrong: the line, or
+/// what it threw. Throws Cancelled alone.
+std::string problem_in(const std::function<std::int32_t(char* error)>& function);
 
 /// A score of a plugin as one of kvloupe's: hands the states over in the form of the interface, and
 /// checks the results. Every problem is a FileError that names the plugin's file, the score, layer,
@@ -44,8 +50,7 @@ class PluginScore : public Score {
   /// The step in the form of the interface. Made once, by the first call of a step.
   kvloupe_step step_of(const StepView& view);
   /// Runs a function of the plugin, one at a time unless it allows more.
-  template <typename Function>
-  void call(const std::string& where, const Function& function);
+  void call(const std::string& where, const std::function<std::int32_t(char* error)>& function);
   std::string at(int head) const;
   [[noreturn]] void fail(const std::string& where, const std::string& what) const;
   static std::int32_t unrotate(const kvloupe_layer* layer, std::int32_t token, float* row,

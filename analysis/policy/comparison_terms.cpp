@@ -23,19 +23,10 @@ bool has_builder(const PolicySpec& policy, bool (*is)(const PolicyEntry&)) {
                      [&](const SpecPart& part) { return is(*find_policy(part.name)); });
 }
 
-bool names_file(const SpecPart& part, const PolicyEntry& entry) {
-  return std::any_of(entry.parameters.begin(), entry.parameters.end(),
-                     [&](const ParameterInfo& parameter) {
-                       if (!parameter.names_file) return false;
-                       const auto* name = std::get_if<std::string>(&part.argument(parameter.name));
-                       return name != nullptr && !name->empty();
-                     });
-}
-
 /// Whether a part looks at the whole prompt (or its context) that is replayed.
 bool sees_prompt(const PolicySpec& policy) {
   return std::any_of(policy.parts.begin(), policy.parts.end(), [](const SpecPart& part) {
-    return traits_of(part).reads_sequence && !names_file(part, *find_policy(part.name));
+    return traits_of(part).reads_sequence && !names_file(part);
   });
 }
 
@@ -59,7 +50,7 @@ bool scores_from_file(const PolicySpec& policy) {
   const bool needs_file = !score.parameters.empty() && score.parameters.front().names_file &&
                           score.parameters.front().required;
   return score.traits.reads_queries ? needs_file && origin_of(score.name) == nullptr
-                                    : needs_file || names_file(policy.score(), score);
+                                    : needs_file || names_file(policy.score());
 }
 
 /// Whether entries that a person names are kept beside the budget.
@@ -73,8 +64,10 @@ bool names_beside(const PolicySpec& policy) {
 
 /// Whether nothing leaves before the model writes.
 bool waits_for_output(const PolicySpec& policy) {
-  const SpecPart* only = policy.find("only");
-  return only != nullptr && only->word("part") == "generated";
+  return std::any_of(policy.parts.begin(), policy.parts.end(), [](const SpecPart& part) {
+    const auto* schedule = entry_of(part).as<ScheduleBuilder>();
+    return schedule != nullptr && !schedule->make(part, {}).prompt;
+  });
 }
 
 QuestionSeen question_of(const PolicySpec& policy, Compression compression, bool at_once,

@@ -18,32 +18,20 @@ namespace {
 /// The same for every head.
 class UniformAllocation : public Allocation {
  public:
-  bool over_budget(const StepView& view, int budget) const override;
-  std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>& scores,
-                          const Protection& protection, int budget) const override;
-};
-
-bool UniformAllocation::over_budget(const StepView& view, int budget) const {
-  return std::any_of(view.caches.begin(), view.caches.end(), [&](const CacheView& cache) {
-    return cache.tokens.size() > static_cast<std::size_t>(budget);
-  });
-}
-
-std::vector<int> UniformAllocation::quotas(const StepView& view,
-                                           const std::vector<std::vector<float>>& /*scores*/,
-                                           const Protection& /*protection*/, int budget) const {
-  std::vector<int> result;
-  for (const CacheView& cache : view.caches) {
-    result.push_back(std::min(budget, static_cast<int>(cache.tokens.size())));
+  bool over_budget(const StepView& view, int budget) const override {
+    return std::any_of(view.caches.begin(), view.caches.end(), [&](const CacheView& cache) {
+      return cache.tokens.size() > static_cast<std::size_t>(budget);
+    });
   }
-  return result;
-}
-
-const PolicyEntry& entry_of(const SpecPart& part) {
-  const PolicyEntry* entry = find_policy(part.name);
-  if (entry == nullptr) throw UsageError("policy: '" + part.name + "' is not in the catalogue");
-  return *entry;
-}
+  std::vector<int> quotas(const StepView& view, const std::vector<std::vector<float>>&,
+                          const Protection&, int budget) const override {
+    std::vector<int> result;
+    for (const CacheView& cache : view.caches) {
+      result.push_back(std::min(budget, static_cast<int>(cache.tokens.size())));
+    }
+    return result;
+  }
+};
 
 Protection modifiers_protection(const PolicySpec& spec, const LayerContext& context) {
   Protection protection;
@@ -117,23 +105,6 @@ PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
   }
   return stages;
 }
-
-/// The work of a type of part that a policy can have only once; empty for other types.
-struct DoneOnce {
-  std::string operator()(const ScoreBuilder&) const { return "are scores"; }
-  std::string operator()(const WholePolicyBuilder&) const { return "decide by themselves"; }
-  std::string operator()(const ProtectionBuilder&) const { return ""; }
-  std::string operator()(const LayerBudgetBuilder&) const { return "set the layers' budgets"; }
-  std::string operator()(const AllocationBuilder&) const { return "share a layer's budget out"; }
-  std::string operator()(const ScoreWrapper&) const { return "replace the score"; }
-  std::string operator()(const ScoreGrouping&) const { return "group the score"; }
-  std::string operator()(const SelectionBuilder&) const { return "select"; }
-  std::string operator()(const PagingBuilder&) const { return "keep whole pages"; }
-  std::string operator()(const MergingBuilder&) const { return "merge"; }
-  std::string operator()(const RemovalBuilder&) const { return ""; }
-  std::string operator()(const ScheduleBuilder&) const { return ""; }
-  std::string operator()(const StorageBuilder&) const { return "say how entries are held"; }
-};
 }  // namespace
 
 void check_combination(const PolicySpec& spec) {
@@ -146,7 +117,7 @@ void check_combination(const PolicySpec& spec) {
     const std::string reason = entry.refusal ? entry.refusal(part, spec) : "";
     if (!reason.empty()) throw UsageError("policy: " + part.name + ": " + reason);
     const SpecPart* other = next_alike(part, spec);
-    const std::string both = std::visit(DoneOnce{}, entry.builder);
+    const std::string both = entry.done_once();
     if (other == nullptr || both.empty()) continue;
     throw UsageError("policy: " + part.name + " and " + other->name + " both " + both +
                      "; remove one of them");

@@ -1,12 +1,12 @@
 #pragma once
-// Every part of a policy, one line each: scores first, then modifiers, in the order of a canonical
-// spec. A line POLICY(name) declares `PolicyEntry name()`, which the file of that name defines, and
-// puts it into the catalogue.
+// Every part of a policy, one line each, in the order of a canonical spec. A line POLICY(name)
+// declares a function of that name, which the file of that name defines: it fills in the entry of
+// the catalogue that is called so. Modifiers read no queries unless they say so.
 
 #include "analysis/policy/policy_catalog.h"
 
 // clang-format off
-#define KVLOUPE_POLICIES(POLICY) \
+#define KVLOUPE_SCORES(POLICY) \
   POLICY(full)                          \
   POLICY(sink)                          \
   POLICY(tova)                          \
@@ -45,7 +45,8 @@
   POLICY(oracle)                        \
   POLICY(external)                      \
   POLICY(python)                        \
-  POLICY(expr)                          \
+  POLICY(expr)
+#define KVLOUPE_MODIFIERS(POLICY) \
   POLICY(recent)                        \
   POLICY(sinks)                         \
   POLICY(boundaries)                    \
@@ -77,8 +78,9 @@
 
 namespace kvloupe::policies {
 
-#define KVLOUPE_DECLARE_POLICY(name) PolicyEntry name();
-KVLOUPE_POLICIES(KVLOUPE_DECLARE_POLICY)
+#define KVLOUPE_DECLARE_POLICY(name) void name(PolicyEntry& entry);
+KVLOUPE_SCORES(KVLOUPE_DECLARE_POLICY)
+KVLOUPE_MODIFIERS(KVLOUPE_DECLARE_POLICY)
 #undef KVLOUPE_DECLARE_POLICY
 
 }  // namespace kvloupe::policies

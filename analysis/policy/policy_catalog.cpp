@@ -12,11 +12,21 @@
 namespace kvloupe {
 
 namespace {
+PolicyEntry filled(const char* name, bool score, void (*fill)(PolicyEntry&)) {
+  PolicyEntry entry;
+  entry.name = name;
+  entry.traits.reads_queries = score;
+  fill(entry);
+  return entry;
+}
+
 Catalog<PolicyEntry>& catalog() {
   static Catalog<PolicyEntry> all({
-#define KVLOUPE_POLICY_ENTRY(name) policies::name(),
-      KVLOUPE_POLICIES(KVLOUPE_POLICY_ENTRY)
-#undef KVLOUPE_POLICY_ENTRY
+#define KVLOUPE_SCORE_ENTRY(name) filled(#name, true, policies::name),
+#define KVLOUPE_MODIFIER_ENTRY(name) filled(#name, false, policies::name),
+      KVLOUPE_SCORES(KVLOUPE_SCORE_ENTRY) KVLOUPE_MODIFIERS(KVLOUPE_MODIFIER_ENTRY)
+#undef KVLOUPE_SCORE_ENTRY
+#undef KVLOUPE_MODIFIER_ENTRY
   });
   return all;
 }
@@ -78,6 +88,37 @@ ParameterInfo word_parameter(std::string name, std::string standard, std::vector
           .meaning = std::move(meaning)};
 }
 
+ParameterInfo number_or_word_parameter(std::string name, SpecValue standard, double minimum,
+                                       double maximum, std::vector<std::string> words,
+                                       std::string meaning) {
+  ParameterInfo info = number_parameter(std::move(name), 0.0, minimum, maximum, std::move(meaning));
+  info.type = ParameterType::number_or_word;
+  info.default_value = std::move(standard);
+  info.words = std::move(words);
+  return info;
+}
+
+ParameterInfo text_parameter(std::string name, std::string standard, std::string meaning,
+                             std::function<std::optional<TextProblem>(std::string_view)> check) {
+  return {.name = std::move(name),
+          .type = ParameterType::text,
+          .default_value = std::move(standard),
+          .meaning = std::move(meaning),
+          .check = std::move(check)};
+}
+
+ParameterInfo file_parameter(std::string name, std::string meaning, bool required) {
+  ParameterInfo info = text_parameter(std::move(name), "", std::move(meaning));
+  info.required = required;
+  info.names_file = true;
+  return info;
+}
+
+std::function<CostOrder(const SpecPart&)> costs(std::string_view order,
+                                                double (*units)(const StepShape&)) {
+  return [=](const SpecPart&) { return CostOrder{order, order, units, units}; };
+}
+
 const std::vector<PolicyEntry>& policy_catalog() { return catalog().read(); }
 
 void add_policy(PolicyEntry entry) {
@@ -130,35 +171,40 @@ const ParameterInfo* PolicyEntry::parameter(std::string_view parameter_name) con
   return nullptr;
 }
 
-PartKind PolicyEntry::kind() const {
-  struct KindOf {
-    PartKind operator()(const ScoreBuilder&) const { return PartKind::score; }
-    PartKind operator()(const WholePolicyBuilder&) const { return PartKind::score; }
-    PartKind operator()(const ProtectionBuilder&) const { return PartKind::protection; }
-    PartKind operator()(const LayerBudgetBuilder&) const { return PartKind::allocation; }
-    PartKind operator()(const AllocationBuilder&) const { return PartKind::allocation; }
-    PartKind operator()(const ScoreWrapper&) const { return PartKind::value_aware; }
-    PartKind operator()(const ScoreGrouping&) const { return PartKind::grouping; }
-    PartKind operator()(const SelectionBuilder&) const { return PartKind::selection; }
-    PartKind operator()(const PagingBuilder&) const { return PartKind::selection; }
-    PartKind operator()(const MergingBuilder&) const { return PartKind::merging; }
-    PartKind operator()(const RemovalBuilder&) const { return PartKind::removal; }
-    PartKind operator()(const ScheduleBuilder&) const { return PartKind::schedule; }
-    PartKind operator()(const StorageBuilder&) const { return PartKind::storage; }
-  };
-  return std::visit(KindOf{}, builder);
-}
-
 namespace {
-const PolicyEntry& catalogued(const SpecPart& part) {
+struct BuilderFacts {
+  PartKind kind;
+  const char* done_once;  // PolicyEntry::done_once()
+};
+// In the order of PartBuilder.
+constexpr BuilderFacts kBuilders[std::variant_size_v<PartBuilder>] = {
+    {PartKind::score, "are scores"},
+    {PartKind::score, "decide by themselves"},
+    {PartKind::protection, ""},
+    {PartKind::allocation, "set the layers' budgets"},
+    {PartKind::allocation, "share a layer's budget out"},
+    {PartKind::value_aware, "replace the score"},
+    {PartKind::grouping, "group the score"},
+    {PartKind::selection, "select"},
+    {PartKind::selection, "keep whole pages"},
+    {PartKind::merging, "merge"},
+    {PartKind::removal, ""},
+    {PartKind::schedule, ""},
+    {PartKind::storage, "say how entries are held"}};
+}  // namespace
+
+PartKind PolicyEntry::kind() const { return kBuilders[builder.index()].kind; }
+
+std::string PolicyEntry::done_once() const { return kBuilders[builder.index()].done_once; }
+
+const PolicyEntry& entry_of(const SpecPart& part) {
   const PolicyEntry* entry = find_policy(part.name);
   if (entry == nullptr) throw UsageError("policy: '" + part.name + "' is not in the catalogue");
   return *entry;
 }
-}  // namespace
 
 PolicyTraits traits_of(const SpecPart& part) {
-  const PolicyEntry& entry = catalogued(part);
+  const PolicyEntry& entry = entry_of(part);
   PolicyTraits traits = entry.traits;
   if (entry.traits_by_arguments) entry.traits_by_arguments(part, traits);
   return traits;
@@ -171,19 +217,19 @@ bool has_trait(const PolicySpec& spec, bool PolicyTraits::*trait) {
 
 bool has_part(const PolicySpec& spec, PartKind kind) {
   return std::any_of(spec.parts.begin(), spec.parts.end(),
-                     [&](const SpecPart& part) { return catalogued(part).kind() == kind; });
+                     [&](const SpecPart& part) { return entry_of(part).kind() == kind; });
 }
 
 std::optional<Quantisation> quantisation_of(const PolicySpec& spec) {
   for (const SpecPart& part : spec.parts) {
-    const auto* storage = catalogued(part).as<StorageBuilder>();
+    const auto* storage = entry_of(part).as<StorageBuilder>();
     if (storage != nullptr) return storage->make(part);
   }
   return std::nullopt;
 }
 
 bool makes_entries(const SpecPart& part) {
-  return catalogued(part).kind() == PartKind::merging || traits_of(part).makes_entries;
+  return entry_of(part).kind() == PartKind::merging || traits_of(part).makes_entries;
 }
 
 bool makes_entries(const PolicySpec& spec) {
@@ -197,17 +243,17 @@ bool keeps_everything(const PolicySpec& spec) {
 }
 
 const SpecPart* next_alike(const SpecPart& part, const PolicySpec& spec) {
-  const std::size_t type = catalogued(part).builder.index();
+  const std::size_t type = entry_of(part).builder.index();
   bool after = false;
   for (const SpecPart& other : spec.parts) {
-    if (after && catalogued(other).builder.index() == type) return &other;
+    if (after && entry_of(other).builder.index() == type) return &other;
     after = after || other == part;
   }
   return nullptr;
 }
 
 ScoreScale base_scale(const PolicySpec& spec) {
-  const auto* score = catalogued(spec.score()).as<ScoreBuilder>();
+  const auto* score = entry_of(spec.score()).as<ScoreBuilder>();
   return score != nullptr ? score->scale : ScoreScale::attention;
 }
 
@@ -216,10 +262,10 @@ ScoreScale score_scale(const PolicySpec& spec) {
 }
 
 std::string one_set_refusal(const SpecPart&, const PolicySpec& spec) {
-  const auto* score = catalogued(spec.score()).as<ScoreBuilder>();
+  const auto* score = entry_of(spec.score()).as<ScoreBuilder>();
   const auto grouping = std::find_if(
       spec.parts.begin(), spec.parts.end(),
-      [](const SpecPart& part) { return catalogued(part).kind() == PartKind::grouping; });
+      [](const SpecPart& part) { return entry_of(part).kind() == PartKind::grouping; });
   const bool by_score =
       score != nullptr && score->keeps_one_set && score->keeps_one_set(spec.score());
   if (!by_score && grouping == spec.parts.end()) return "";
@@ -229,7 +275,7 @@ std::string one_set_refusal(const SpecPart&, const PolicySpec& spec) {
 }
 
 std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& spec) {
-  const PolicyEntry& score = catalogued(spec.score());
+  const PolicyEntry& score = entry_of(spec.score());
   if (score.as<WholePolicyBuilder>() == nullptr) return "";
   if (modifier.as<StorageBuilder>() != nullptr) return "";  // decides nothing
   const bool everything = score.traits.keeps_everything;
@@ -239,25 +285,21 @@ std::string whole_policy_refusal(const PolicyEntry& modifier, const PolicySpec& 
 }
 
 std::optional<CostOrder> cost_order(const PolicySpec& spec) {
-  const PolicyEntry& score = catalogued(spec.score());
+  const PolicyEntry& score = entry_of(spec.score());
   if (!score.cost) return std::nullopt;
   return score.cost(spec.score());
 }
 
-namespace {
-/// Whether the part reads a file.
-bool names_file(const SpecPart& part, const PolicyEntry& entry) {
-  return std::any_of(entry.parameters.begin(), entry.parameters.end(),
-                     [&](const ParameterInfo& parameter) {
-                       return parameter.names_file && !part.word(parameter.name).empty();
-                     });
+bool names_file(const SpecPart& part) {
+  const auto& all = entry_of(part).parameters;
+  return std::any_of(all.begin(), all.end(), [&](const ParameterInfo& parameter) {
+    return parameter.names_file && !part.word(parameter.name).empty();
+  });
 }
-}  // namespace
 
 void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts,
                        bool decides_after_pass) {
   for (const SpecPart& part : spec.parts) {
-    const PolicyEntry& entry = catalogued(part);
     const PolicyTraits traits = traits_of(part);
     if (traits.reads_probe) {
       if (runs_probe) continue;
@@ -268,7 +310,7 @@ void check_closed_loop(const PolicySpec& spec, bool runs_probe, bool knows_texts
           "drift in studies. Perplexity is measured while the text is read, and then "
           "nothing has been evicted yet");
     }
-    if (traits.reads_sequence && !names_file(part, entry)) {
+    if (traits.reads_sequence && !names_file(part)) {
       throw UsageError("policy: " + part.name +
                        " needs all layers of the sequence, which a running model does not know "
                        "beforehand; name a trace of the same model: " +

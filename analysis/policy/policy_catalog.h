@@ -66,6 +66,13 @@ ParameterInfo share_parameter(std::string name, SpecValue standard, double minim
                               std::string meaning);
 ParameterInfo word_parameter(std::string name, std::string standard, std::vector<std::string> words,
                              std::string meaning);
+ParameterInfo number_or_word_parameter(std::string name, SpecValue standard, double minimum,
+                                       double maximum, std::vector<std::string> words,
+                                       std::string meaning);
+ParameterInfo text_parameter(
+    std::string name, std::string standard, std::string meaning,
+    std::function<std::optional<TextProblem>(std::string_view)> check = nullptr);
+ParameterInfo file_parameter(std::string name, std::string meaning, bool required = false);
 
 /// Properties of a part, for code that would otherwise have to know its name.
 struct PolicyTraits {
@@ -84,6 +91,9 @@ struct PolicyTraits {
   bool reads_pass = false;            // reads what all layers say: whole_pass()
   bool reads_residual = false;        // of that, the residual stream
   bool makes_entries = false;         // a score whose policy also makes synthetic entries
+  bool is_chance = false;             // the score of chance lines (random_line.h),
+  bool protects_first = false;        // a protection of so many first tokens, and
+  bool protects_last = false;         // of so many last entries, as they write them
 };
 
 /// The entries that a score keeps by its own definition, whatever their scores: first tokens, and
@@ -94,6 +104,22 @@ struct OwnProtection {
 };
 /// Those of which parameters of the part say how many; "": none.
 std::function<OwnProtection(const SpecPart&)> protects(std::string first, std::string last = "");
+
+/// A cost that grows in time as in memory, whatever the part's arguments.
+std::function<CostOrder(const SpecPart&)> costs(std::string_view order,
+                                                double (*units)(const StepShape&));
+
+/// Lines for a person: one, several or none.
+struct Lines : std::vector<std::string> {
+  using vector::vector;
+  Lines(std::vector<std::string> lines) : vector(std::move(lines)) {}  // NOLINT: as they are
+  Lines(std::string line) : vector{std::move(line)} {}                 // NOLINT
+  Lines(const char* line) : vector{line} {}                            // NOLINT
+};
+/// The line that a part has for everybody.
+inline auto always(const char* line) {
+  return [line](const SpecPart&, const ModelInfo&, int) { return Lines(line); };
+}
 
 /// One way in which a paper, an author's code or a public library does what a part does.
 struct PartVariant {
@@ -131,11 +157,14 @@ struct PolicyEntry {
   /// Why this part has no meaning in a run; empty where it has.
   std::function<std::string(const SpecPart&, const RunShape&)> run_refusal;
   /// Warnings about this part beside the others of a spec.
-  std::function<std::vector<std::string>(const SpecPart&, const PolicySpec&)> doubts;
+  std::function<Lines(const SpecPart&, const PolicySpec&)> doubts;
   /// Lines a person should read about this part at this budget.
-  std::function<std::vector<std::string>(const SpecPart&, const ModelInfo&, int budget)> notes;
+  std::function<Lines(const SpecPart&, const ModelInfo&, int budget)> notes;
 
   PartKind kind() const;
+  /// What two parts with this type of builder would both do, where a policy can do it only once;
+  /// else empty.
+  std::string done_once() const;
   /// The builder, where the part is of that type; else null.
   template <typename Builder>
   const Builder* as() const {
@@ -153,6 +182,12 @@ void add_policy(PolicyEntry entry);
 
 /// The entry of that name, or nullptr.
 const PolicyEntry* find_policy(std::string_view name);
+
+/// The entry of a part. Throws UsageError for a part that the catalogue lacks.
+const PolicyEntry& entry_of(const SpecPart& part);
+
+/// Whether an argument of the part names a file that it reads.
+bool names_file(const SpecPart& part);
 
 /// The traits of a part with its arguments.
 PolicyTraits traits_of(const SpecPart& part);

@@ -1,6 +1,5 @@
 #include "analysis/policy/spec_parser.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -17,63 +16,37 @@ namespace kvloupe {
 
 namespace {
 
-struct OtherName {
-  std::string_view plain;  // as plain_name() gives it
+struct OtherNames {
   std::string_view here;
+  std::string_view plain;  // as plain_name() gives them, each between blanks
 };
 
 /// Beside the presses of presets() and the names of the catalogue, whatever their capitals.
-constexpr std::array kScores{
-    OtherName{"ada", "snapkv+adakv"},
-    OtherName{"adakv", "snapkv+adakv"},
-    OtherName{"adasnap", "snapkv+adakv"},
-    OtherName{"adasnapkv", "snapkv+adakv"},
-    OtherName{"attentionsink", "sink(4)"},
-    OtherName{"attentionsinks", "sink(4)"},
-    OtherName{"cam", "h2o+cam"},
-    OtherName{"caote", "h2o+caote"},
-    OtherName{"chunkkv", "snapkv+chunks(20)"},
-    OtherName{"criticaladakv", "snapkv+adakv+critical(of=budget)"},
-    OtherName{"criticalkv", "snapkv+critical(of=budget)"},
-    OtherName{"critical", "snapkv+critical(of=budget)"},
-    OtherName{"curdkv", "cur"},
-    OtherName{"defensivekv", "defensive"},
-    OtherName{"dynamic", "full"},
-    OtherName{"fullattention", "full"},
-    OtherName{"fullkv", "full"},
-    OtherName{"heavyhitter", "h2o+recent(50%)"},
-    OtherName{"heavyhitters", "h2o+recent(50%)"},
-    OtherName{"keyl2norm", "keynorm"},
-    OtherName{"kvmerger", "h2o+kvmerger(recent=17%,heavy=12%)"},
-    OtherName{"l2", "keynorm"},
-    OtherName{"l2compress", "keynorm"},
-    OtherName{"l2norm", "keynorm"},
-    OtherName{"local", "sink(0)"},
-    OtherName{"none", "full"},
-    OtherName{"pyramid", "snapkv+pyramid"},
-    OtherName{"qfilters", "qfilter"},
-    OtherName{"recent", "sink(0)"},
-    OtherName{"sinks", "sink(4)"},
-    OtherName{"slidingwindow", "sink(0)"},
-    OtherName{"slm", "sink(4)"},
-    OtherName{"snap", "snapkv"},
-    OtherName{"streaming", "sink(4)"},
-    OtherName{"uniform", "random"},
-    OtherName{"window", "sink(0)"},
-    OtherName{"zigzagkv", "snapkv+zigzag"},
-};
+constexpr OtherNames kScores[] = {{"snapkv+adakv", " ada adakv adasnap adasnapkv "},
+                                  {"sink(4)", " attentionsink attentionsinks sinks slm streaming "},
+                                  {"h2o+cam", " cam "},
+                                  {"h2o+caote", " caote "},
+                                  {"snapkv+chunks(20)", " chunkkv "},
+                                  {"snapkv+adakv+critical(of=budget)", " criticaladakv "},
+                                  {"snapkv+critical(of=budget)", " criticalkv critical "},
+                                  {"cur", " curdkv "},
+                                  {"defensive", " defensivekv "},
+                                  {"full", " dynamic fullattention fullkv none "},
+                                  {"h2o+recent(50%)", " heavyhitter heavyhitters "},
+                                  {"keynorm", " keyl2norm l2 l2compress l2norm "},
+                                  {"h2o+kvmerger(recent=17%,heavy=12%)", " kvmerger "},
+                                  {"sink(0)", " local recent slidingwindow window "},
+                                  {"snapkv+pyramid", " pyramid "},
+                                  {"qfilter", " qfilters "},
+                                  {"snapkv", " snap "},
+                                  {"random", " uniform "},
+                                  {"snapkv+zigzag", " zigzagkv "}};
 
-constexpr std::array kModifiers{
-    OtherName{"ada", "adakv"},
-    OtherName{"chunkkv", "chunks(20)"},
-    OtherName{"criticalkv", "critical"},
-    OtherName{"local", "recent(10%)"},
-    OtherName{"pyramidkv", "pyramid"},
-    OtherName{"sink", "sinks(4)"},
-    OtherName{"streamingllm", "sinks(4)"},
-    OtherName{"window", "recent(10%)"},
-    OtherName{"zigzagkv", "zigzag"},
-};
+constexpr OtherNames kModifiers[] = {
+    {"adakv", " ada "},           {"chunks(20)", " chunkkv "},
+    {"critical", " criticalkv "}, {"recent(10%)", " local window "},
+    {"pyramid", " pyramidkv "},   {"sinks(4)", " sink streamingllm "},
+    {"zigzag", " zigzagkv "}};
 
 /// Small letters and digits, without an ending that says only what kind of thing is named.
 std::string plain_name(std::string_view name) {
@@ -99,8 +72,8 @@ std::optional<std::string> name_here(std::string_view name, bool first) {
       return entry.name;
   }
   const auto look_up = [&](const auto& names) -> std::optional<std::string> {
-    for (const OtherName& other : names) {
-      if (other.plain == plain) return std::string(other.here);
+    for (const OtherNames& other : names) {
+      if (other.plain.find(" " + plain + " ") != std::string::npos) return std::string(other.here);
     }
     return std::nullopt;
   };
@@ -211,31 +184,28 @@ class Parser {
     const std::size_t position = at_;
     const std::string name(word());
     const PolicyEntry* entry = find_policy(name);
-    if (entry == nullptr) {
+    const char* kind = first ? "score" : "modifier";
+    const auto nearest = [&] {
       std::vector<std::string> names;
       for (const PolicyEntry& known : policy_catalog()) {
         if ((known.kind() == PartKind::score) == first) names.push_back(known.name);
       }
-      if (const std::optional<std::string> here = name_here(name, first)) {
-        refuse(name, position,
-               std::string("unknown ") + (first ? "score" : "modifier") + "; here this is '" +
-                   *here + "'");
-      }
+      return "'" + nearest_word(name, names) + "'";
+    };
+    if (entry == nullptr) {
+      const std::optional<std::string> here = name_here(name, first);
       refuse(name, position,
-             std::string("unknown ") + (first ? "score" : "modifier") + "; the nearest is '" +
-                 nearest_word(name, names) + "'; `kvloupe policies` lists all");
+             std::string("unknown ") + kind +
+                 (here ? "; here this is '" + *here + "'"
+                       : "; the nearest is " + nearest() + "; `kvloupe policies` lists all"));
     }
     if (first && entry->kind() != PartKind::score) {
       refuse(name, position, "is a modifier; a spec starts with a score: 'keydiff+" + name + "'");
     }
     if (!first && entry->kind() == PartKind::score) {
-      std::vector<std::string> names;
-      for (const PolicyEntry& known : policy_catalog()) {
-        if (known.kind() != PartKind::score) names.push_back(known.name);
-      }
-      refuse(name, position,
-             "is a score; only the first part can be a score; the nearest modifier is '" +
-                 nearest_word(name, names) + "'");
+      refuse(
+          name, position,
+          "is a score; only the first part can be a score; the nearest modifier is " + nearest());
     }
     if (spec.find(name) != nullptr) refuse(name, position, "is given twice; remove one");
     SpecPart result;

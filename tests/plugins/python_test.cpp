@@ -256,29 +256,22 @@ TEST_F(PythonPolicy, AFunctionThatNeverReturnsEndsWithTheProgramThatAsked) {
   const pid_t asking = fork();
   if (asking == 0) {
     PythonProcess process((*folder_ / "own.py").string(), "endless", 3600);
-    process.memory().need(4096);
-    const PythonProcess::Json step = {{"size", process.memory().size()},
-                                      {"layer", 0},
-                                      {"layers", 1},
-                                      {"head", 0},
-                                      {"heads", 1},
-                                      {"query_heads", 1},
-                                      {"number", 0},
-                                      {"first_new", 0},
-                                      {"end_new", 1},
-                                      {"first_visible", 0},
-                                      {"budget", 1},
-                                      {"attention_scale", 1.0},
-                                      {"n", 1},
-                                      {"d", 1},
-                                      {"value_dim", 1},
-                                      {"m", 1},
-                                      {"tokens", 0},
-                                      {"keys", 64},
-                                      {"values", 128},
-                                      {"queries", std::vector<int>{192}},
-                                      {"scores", 256}};
-    process.request(step, [](const PythonProcess::Json& asked) { return asked; });
+    PythonMessage step{{{"layer", 0},
+                        {"layers", 1},
+                        {"head", 0},
+                        {"heads", 1},
+                        {"query_heads", 1},
+                        {"number", 0},
+                        {"first_new", 0},
+                        {"end_new", 1},
+                        {"first_visible", 0},
+                        {"budget", 1},
+                        {"attention_scale", 1.0},
+                        {"n", 1},
+                        {"d", 1},
+                        {"value_dim", 1}}};
+    step.numbers.assign(4 * sizeof(float), '\0');  // a token, its key, value and query
+    process.request(step, 1, [](const nlohmann::json& asked) { return PythonMessage{asked}; });
     _exit(0);
   }
   const pid_t child = endless_child(folder_->path());

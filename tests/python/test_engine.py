@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -485,6 +486,14 @@ def test_a_program_in_c_decides_as_python(tmp_path: Path) -> None:
             assert lines[2 * step + head] == f"step {step}, head {head}: " + " ".join(map(str, one.tokens))
     failed = run("keydif", "8")
     assert failed.returncode == 1 and "keydif" in failed.stderr and not failed.stdout
+
+
+def test_each_function_of_the_header_has_its_types() -> None:
+    library = engine.needed()
+    text = library.kvloupe_engine_declarations().decode()
+    names = re.findall(r"KVLOUPE_ENGINE_EXPORT [^;(]*?(kvloupe_engine_\w+)\(", text)
+    assert len(names) > 30 and all(getattr(library, name).argtypes is not None for name in names)
+    assert {"states", "layer", "block", "retained"} <= {name.removeprefix("kvloupe_engine_") for name in library.structs}
 
 
 def test_the_objects_of_the_engine_go_with_those_of_python(trace: Path) -> None:

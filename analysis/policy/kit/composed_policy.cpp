@@ -106,7 +106,6 @@ std::vector<HeadDecision> ComposedPolicy::step(const StepView& view) {
     HeadDecision& decision = decisions[index];
     const std::span<const std::int32_t> tokens = view.caches[index].tokens;
     decision.scores = std::move(scores[index]);
-    decision.threshold = std::numeric_limits<float>::quiet_NaN();
     decision.allocation_drift = drift;
     const int n = static_cast<int>(tokens.size());
     const int quota = evict ? quotas[index] : n;

@@ -3,6 +3,7 @@
 #include <muParser.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "analysis/text.h"
@@ -13,22 +14,6 @@ namespace {
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
-/// The end of the longest number from `at` on, before `end`: digits, '.', digits, exponent.
-std::size_t number_end(std::string_view text, std::size_t at, std::size_t end) {
-  const auto digits = [&](std::size_t i) {
-    while (i < end && is_digit(text[i])) ++i;
-    return i;
-  };
-  std::size_t stop = digits(at);
-  if (stop < end && text[stop] == '.') stop = digits(stop + 1);
-  if (stop < end && (text[stop] == 'e' || text[stop] == 'E')) {
-    const bool sign = stop + 1 < end && (text[stop + 1] == '+' || text[stop + 1] == '-');
-    const std::size_t exponent = stop + (sign ? 2 : 1);
-    if (digits(exponent) > exponent) stop = digits(exponent);
-  }
-  return stop;
-}
 
 /// The message of muParser, in our words.
 std::string problem_of(const mu::ParserError& error, const std::string& what) {
@@ -126,11 +111,14 @@ bool FormulaReader::is_in_name(char c) const {
 }
 
 std::size_t FormulaReader::number(std::size_t at, std::size_t end) const {
-  std::size_t stop = number_end(text_, at, end);
+  double any = 0.0;
+  const char* const begin = text_.data();
+  auto stop = static_cast<std::size_t>(std::from_chars(begin + at, begin + end, any).ptr - begin);
   const auto goes_on = [&] {
     return stop < end && (is_in_name(text_[stop]) || text_[stop] == '.');
   };
-  if ((stop == at + 1 && text_[at] == '.') || goes_on()) {
+  if (stop == at || goes_on()) {
+    stop = std::max(stop, at + 1);
     while (goes_on()) ++stop;
     refuse(at, text({at, stop}), "is not a number");
   }

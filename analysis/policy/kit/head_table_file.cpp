@@ -183,15 +183,6 @@ std::string_view header_value(std::string_view header, std::string_view key) {
   return header;
 }
 
-template <typename Number>
-void append_numbers(std::string_view data, std::vector<double>& values) {
-  for (std::size_t at = 0; at + sizeof(Number) <= data.size(); at += sizeof(Number)) {
-    Number number{};
-    std::memcpy(&number, data.data() + at, sizeof number);
-    values.push_back(static_cast<double>(number));
-  }
-}
-
 /// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 Rows numpy_table(const std::string& path, std::string_view text) {
   const auto byte = [&](std::size_t at) {
@@ -235,10 +226,11 @@ Rows numpy_table(const std::string& path, std::string_view text) {
       rows.layers * rows.heads * size != data.size()) {
     throw FileError(path, "has another length than its NumPy header says");
   }
-  if (small) {
-    append_numbers<float>(data, rows.values);
-  } else {
-    append_numbers<double>(data, rows.values);
+  for (std::size_t at = 0; at < data.size(); at += size) {
+    float single = 0.0F;
+    double number = 0.0;
+    std::memcpy(small ? static_cast<void*>(&single) : &number, data.data() + at, size);
+    rows.values.push_back(small ? static_cast<double>(single) : number);
   }
   for (std::size_t i = 0; i < rows.values.size(); ++i) {
     if (std::isfinite(rows.values[i]) && rows.values[i] >= 0.0) continue;

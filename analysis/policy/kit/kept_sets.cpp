@@ -159,178 +159,111 @@ void check_sets_version(const std::string& path, const std::string& version) {
 namespace {
 using Json = nlohmann::json;
 
-/// Follows the places of the document's sets, in any order of keys.
-class SetReader : public nlohmann::json_sax<Json> {
- public:
-  SetReader(KeptSets& sets, const std::string& path, int layer)
-      : sets_(sets), path_(path), layer_(layer) {}
+[[noreturn]] void malformed(const std::string& path, const std::string& why) {
+  throw FileError(
+      path, why + "; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote");
+}
 
-  bool null() override { return scalar(); }
-  bool boolean(bool) override { return scalar(); }
-  bool number_integer(number_integer_t value) override { return integer(value); }
-  bool number_unsigned(number_unsigned_t value) override {
-    constexpr auto kMost = static_cast<number_unsigned_t>(std::numeric_limits<std::int32_t>::max());
-    return integer(static_cast<std::int64_t>(std::min(value, kMost + 1)));
-  }
-  bool number_float(number_float_t, const string_t& text) override {
-    if (names_version()) check_sets_version(path_, text);
-    return scalar();
-  }
-  bool string(string_t& text) override {
-    if (place_lengths_.size() <= kDeepest && at("{heads[{") && keys_.back() == "head") {
-      if (text != "all") malformed("a head is neither a number nor \"all\"");
-      head_ = KeptSets::kAllHeads;
-    }
-    if (names_version()) check_sets_version(path_, text);
-    return scalar();
-  }
-  bool binary(binary_t&) override { return scalar(); }
+std::int32_t whole_number(const std::string& path, const Json& value, const char* problem) {
+  const auto number = value.get<std::int64_t>();  // beyond 63 bits it is negative
+  if (number < 0 || number > std::numeric_limits<std::int32_t>::max()) malformed(path, problem);
+  return static_cast<std::int32_t>(number);
+}
 
-  bool start_object(std::size_t) override { return open('{'); }
-  bool key(string_t& name) override {
-    keys_.back() = depth() <= kDeepest ? name : string_t();
-    return true;
-  }
-  bool end_object() override {
-    if (at("{heads[{")) finish_head();
-    if (at("{heads[{steps[{")) finish_step();
-    return close();
-  }
-  bool start_array(std::size_t) override {
-    if (at("{") && keys_.back() == "heads") seen_heads_ = true;
-    if (at("{heads[{steps[{") && keys_.back() == "retained") step_.has_retained = true;
-    return open('[');
-  }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    throw FileError(
-        path_, "is not valid JSON: error at byte " + std::to_string(position) +
-                   "; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote");
-  }
-  bool seen_heads() const { return seen_heads_; }
-
- private:
-  static constexpr std::size_t kDeepest = 8;
-  struct Step {
-    std::optional<std::int32_t> number;
-    bool has_retained = false;
-    std::vector<std::int32_t> retained;
-  };
-
-  std::size_t depth() const { return keys_.size(); }
-  [[noreturn]] void malformed(const std::string& why) const {
-    throw FileError(
-        path_, why + "; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote");
-  }
-
-  /// Whether the reader is at this place: opened brackets, each after its key.
-  bool at(std::string_view place) const { return place_ == place; }
-  bool open(char bracket) {
-    if (depth() >= kDeepestJson) malformed("is nested too deeply");
-    if (place_lengths_.size() > kDeepest) {  // deeper than anything of interest
-      place_lengths_.push_back(place_.size());
-      keys_.emplace_back();
-      return true;
-    }
-    place_lengths_.push_back(place_.size());
-    if (!keys_.empty()) place_ += keys_.back();
-    place_ += bracket;
-    keys_.emplace_back();
-    return true;
-  }
-  bool close() {
-    place_.resize(place_lengths_.back());
-    place_lengths_.pop_back();
-    keys_.pop_back();
-    return true;
-  }
-
-  /// Whether the value that comes is the format's version.
-  bool names_version() const {
-    return place_lengths_.size() <= kDeepest && at("{") && keys_.back() == "kvloupe_sets";
-  }
-  bool scalar() {
-    if (place_lengths_.size() <= kDeepest && at("{heads[{steps[{retained[")) {
-      malformed("a retained token is not an integer");
-    }
-    return true;
-  }
-  bool integer(std::int64_t value) {
-    if (place_lengths_.size() > kDeepest) return true;
-    const bool in_range = value >= 0 && value <= std::numeric_limits<std::int32_t>::max();
-    const auto number = static_cast<std::int32_t>(in_range ? value : -1);
-    if (at("{heads[{steps[{retained[")) {
-      if (!in_range) malformed("a retained token is out of range");
-      if (!head_layer_ || *head_layer_ == layer_) step_.retained.push_back(number);
-    } else if (at("{heads[{steps[{") && keys_.back() == "step") {
-      if (!in_range) malformed("a step is out of range");
-      step_.number = number;
-    } else if (names_version()) {
-      check_sets_version(path_, std::to_string(value));
-    } else if (at("{") && keys_.back() == "once") {
-      if (!in_range) malformed("once is no step");
-      sets_.set_once(number);
-    } else if (at("{heads[{") && (keys_.back() == "layer" || keys_.back() == "head")) {
-      if (!in_range) malformed("a layer or head is out of range");
-      (keys_.back() == "layer" ? head_layer_ : head_) = number;
-    }
-    return true;
-  }
-
-  void finish_step() {
-    if (!step_.number || !step_.has_retained)
-      malformed("a step has no \"step\" or no \"retained\"");
-    steps_.push_back(std::move(step_));
-    step_ = {};
-  }
-  void finish_head() {
-    if (!head_layer_ || !head_) malformed("an entry of heads has no \"layer\" or no \"head\"");
-    if (*head_layer_ == layer_) {
-      for (Step& step : steps_) sets_.add(*head_, *step.number, std::move(step.retained));
-    }
-    steps_.clear();
-    head_layer_.reset();
-    head_.reset();
-  }
-
-  KeptSets& sets_;
-  std::string path_;
-  int layer_;
-  std::string place_;
-  std::vector<std::size_t> place_lengths_;
-  std::vector<std::string> keys_;
-  bool seen_heads_ = false;
-  std::optional<std::int32_t> head_layer_, head_;
-  std::vector<Step> steps_;
-  Step step_;
+/// The set of one step, as far as it has been read.
+struct ReadStep {
+  std::optional<std::int32_t> number;
+  bool has_retained = false;
+  std::vector<std::int32_t> retained;
 };
+
+/// The sets of one layer from JSON, in any order of keys. Nothing else of the document is held.
+KeptSets read_kept_json(const std::string& path, int layer, std::istream& file) {
+  using Event = Json::parse_event_t;
+  KeptSets sets(path, layer);
+  std::string key;  // whose value comes
+  int way = 0;      // open brackets of {"heads": [{"steps": [{"retained": [
+  bool seen_heads = false;
+  std::optional<std::int32_t> head_layer, head;
+  std::vector<ReadStep> steps;
+  const auto read_value = [&](int depth, const Json& value) {
+    const bool whole = value.is_number_integer();
+    const bool of_head = depth == 3 && (key == "layer" || key == "head");
+    if (depth == 1 && key == "kvloupe_sets" && (value.is_number() || value.is_string())) {
+      check_sets_version(path, value.is_number() ? value.dump() : value.get<std::string>());
+    } else if (depth == 1 && key == "once" && whole) {
+      sets.set_once(whole_number(path, value, "once is no step"));
+    } else if (of_head && whole) {
+      (key == "layer" ? head_layer : head) =
+          whole_number(path, value, "a layer or head is out of range");
+    } else if (of_head && key == "head" && value.is_string()) {
+      if (value != "all") malformed(path, "a head is neither a number nor \"all\"");
+      head = KeptSets::kAllHeads;
+    } else if (depth == 5 && key == "step" && whole) {
+      steps.back().number = whole_number(path, value, "a step is out of range");
+    } else if (depth == 6) {
+      if (!whole) malformed(path, "a retained token is not an integer");
+      const std::int32_t token = whole_number(path, value, "a retained token is out of range");
+      if (!head_layer || *head_layer == layer) steps.back().retained.push_back(token);
+    }
+  };
+  const auto open = [&](int depth, bool object) {
+    if (depth >= kDeepestJson) malformed(path, "is nested too deeply");
+    constexpr std::string_view kKeys[] = {"", "heads", "", "steps", "", "retained"};
+    if (depth != way || depth > 5 || object != (depth % 2 == 0)) return false;
+    if (!object && key != kKeys[depth]) return false;
+    ++way;
+    seen_heads = seen_heads || depth == 1;
+    if (depth == 4) steps.emplace_back();
+    if (depth == 5) steps.back().has_retained = true;
+    return true;
+  };
+  const auto finish = [&](int depth) {
+    way = depth;
+    if (depth == 4 && !(steps.back().number && steps.back().has_retained))
+      malformed(path, "a step has no \"step\" or no \"retained\"");
+    if (depth != 2) return;
+    if (!head_layer || !head) malformed(path, "an entry of heads has no \"layer\" or no \"head\"");
+    for (ReadStep& step : steps) {
+      if (*head_layer == layer) sets.add(*head, *step.number, std::move(step.retained));
+    }
+    steps.clear();
+    head_layer.reset();
+    head.reset();
+  };
+  const auto visit = [&](int depth, Event event, const Json& value) {
+    if (event == Event::object_start || event == Event::array_start)
+      return open(depth, event == Event::object_start);
+    if (event == Event::key) key = value.get<std::string>();
+    if (event == Event::value) read_value(depth, value);
+    if (event == Event::object_end || event == Event::array_end) finish(depth);
+    return event == Event::key;
+  };
+  try {
+    [[maybe_unused]] const Json nothing = Json::parse(file, visit);
+  } catch (const Json::parse_error& error) {
+    malformed(path, "is not valid JSON: error at byte " + std::to_string(error.byte));
+  } catch (const Json::out_of_range&) {  // a number that no double holds
+    malformed(path, "is not valid JSON: error at byte " +
+                        std::to_string(static_cast<long>(file.tellg()) - 1));
+  }
+  if (!seen_heads) malformed(path, "has no \"heads\"");
+  return sets;
+}
 }  // namespace
 
 KeptSets read_kept_sets(const std::string& path, int layer) {
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    throw FileError(
-        path,
-        "is not a file; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote");
+    malformed(path, "is not a file");
   }
   std::ifstream file(path, std::ios::binary);
   if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    throw FileError(
-        path,
-        file ? "is empty; give a file that `kvloupe export-sets` or `kvloupe replay --json` wrote"
-             : "cannot be opened; check the path of external(\"...\")");
+    if (file) malformed(path, "is empty");
+    throw FileError(path, "cannot be opened; check the path of external(\"...\")");
   }
   if (path.ends_with(".safetensors")) return read_kept_tensors(path, layer);
-  KeptSets sets(path, layer);
-  SetReader reader(sets, path, layer);
-  nlohmann::json::sax_parse(file, &reader);
-  if (!reader.seen_heads()) {
-    throw FileError(path,
-                    "has no \"heads\"; give a file that `kvloupe export-sets` or `kvloupe replay "
-                    "--json` wrote");
-  }
-  return sets;
+  return read_kept_json(path, layer, file);
 }
 
 }  // namespace kvloupe

@@ -70,7 +70,12 @@ std::vector<double> LeverageKeys::scores(Eigen::Index first, Eigen::Index count)
   return {scores.data(), scores.data() + scores.size()};
 }
 
-void LeverageKeys::retain(const HeadDecision& decision) {
+std::vector<float> LeverageKeys::score(const CacheView& cache) const {
+  const std::vector<double> all = scores(0, std::ssize(cache.tokens));
+  return {all.begin(), all.end()};
+}
+
+void LeverageKeys::retain(const CacheView& /*cache*/, const HeadDecision& decision) {
   for (const Merge& merge : decision.merges) {
     if (!merge.key.empty()) known_[static_cast<std::size_t>(merge.into)] = 0;
   }
@@ -83,7 +88,9 @@ void LeverageKeys::retain(const HeadDecision& decision) {
   keep_rows(known_, decision.kept);
 }
 
-std::vector<LeverageKeys> leverage_of_heads(const LayerContext& context, const LeverageRule& rule) {
+std::vector<LeverageKeys> leverage_of_heads(const SpecPart& part, const LayerContext& context) {
+  const LeverageRule rule{part.count("sketch"), part.number("ridge"),
+                          static_cast<std::uint64_t>(part.number("seed"))};
   std::vector<LeverageKeys> heads;
   for (int head = 0; head < context.model.num_kv_heads; ++head) {
     heads.emplace_back(context.model, rule, context.layer, head);

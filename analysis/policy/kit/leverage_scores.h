@@ -32,7 +32,9 @@ class LeverageKeys {
   /// below 0.
   std::vector<double> scores(Eigen::Index first, Eigen::Index count) const;
   /// Forgets rows that were not kept, and those whose key a merge will change.
-  void retain(const HeadDecision& decision);
+  void retain(const CacheView& cache, const HeadDecision& decision);
+  /// The scores of all entries: [n].
+  std::vector<float> score(const CacheView& cache) const;
 
  private:
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -43,8 +45,8 @@ class LeverageKeys {
   std::vector<char> known_;     // [n]
 };
 
-/// One of these for each head of a layer.
-std::vector<LeverageKeys> leverage_of_heads(const LayerContext& context, const LeverageRule& rule);
+/// One of these for each head of a layer, by the parameters `sketch`, `ridge` and `seed`.
+std::vector<LeverageKeys> leverage_of_heads(const SpecPart& part, const LayerContext& context);
 
 /// Entry (row, column) of Φ without its variance: standard normal, by Box and Muller's formula from
 /// two hashed numbers.

@@ -129,7 +129,8 @@ struct HeadDecision {
   std::vector<std::int32_t> kept;  // rows, ascending; every row where nothing is evicted
   std::vector<float> scores;       // [n], higher = kept; empty if none were needed
   std::vector<Fate> fates;         // [n]; empty where nothing was evicted
-  float threshold = 0.0F;          // the lowest score kept for its score; NaN if none was
+  /// The lowest score kept for its score; NaN if none was.
+  float threshold = std::numeric_limits<float>::quiet_NaN();
   /// Unprotected entries with a score equal to the threshold, kept or not, if more than one.
   int ties = 0;
   std::vector<float> second_scores;  // [n], of a second stage of selection; else empty

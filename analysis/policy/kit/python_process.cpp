@@ -2,16 +2,16 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "analysis/error.h"
@@ -22,11 +22,10 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::size_t kFirstBytes = std::size_t{1} << 20U;
 constexpr std::size_t kLongestLine = std::size_t{1} << 20U;
 constexpr std::size_t kLongestError = 500;
+constexpr std::size_t kMostBytes = std::size_t{1} << 30U;  // of an answer
 constexpr int kChildSocket = 3;
-constexpr int kChildMemory = 4;
 constexpr auto kGrace = std::chrono::milliseconds(300);
 
 [[noreturn]] void no_resource(const std::string& what) {
@@ -46,30 +45,11 @@ std::string error_of_python(const std::string& said) {
 
 }  // namespace
 
-SharedMemory::SharedMemory() : file_(memfd_create("kvloupe-states", MFD_CLOEXEC)) {
-  if (file_ < 0) no_resource("the system gives no shared memory");
-  try {
-    need(kFirstBytes);
-  } catch (...) {
-    ::close(file_);
-    throw;
+void PythonMessage::add(const MatrixView& rows) {
+  for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+    numbers.append(reinterpret_cast<const char*>(rows.data() + row * rows.outerStride()),
+                   sizeof(float) * static_cast<std::size_t>(rows.cols()));
   }
-}
-
-SharedMemory::~SharedMemory() {
-  if (bytes_ != nullptr) ::munmap(bytes_, size_);
-  ::close(file_);
-}
-
-void SharedMemory::need(std::size_t bytes) {
-  if (bytes <= size_) return;
-  const std::size_t size = std::max(bytes, 2 * size_);
-  if (::ftruncate(file_, static_cast<off_t>(size)) != 0) no_resource("shared memory cannot grow");
-  void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (mapped == MAP_FAILED) no_resource("shared memory cannot be mapped");
-  if (bytes_ != nullptr) ::munmap(bytes_, size_);
-  bytes_ = static_cast<std::byte*>(mapped);
-  size_ = size;
 }
 
 PythonProcess::PythonProcess(std::string file, std::string function, double seconds,
@@ -83,8 +63,7 @@ PythonProcess::PythonProcess(std::string file, std::string function, double seco
     throw FileError(file_, "is not a file; give the path of a Python file");
   }
   start();
-  const Json ready = receive();
-  if (ready.contains("error")) {
+  if (const auto ready = receive().facts; ready.contains("error")) {
     throw FileError(file_, error_of_python(ready["error"].get<std::string>()));
   }
 }
@@ -104,13 +83,8 @@ void PythonProcess::start() {
   }
   socket_.reset(sockets[0]);
   const Descriptor far_end(sockets[1]);
-  const std::vector<std::string> words = {python_to_run(),
-                                          "-c",
-                                          kPythonRunner,
-                                          file_,
-                                          function_,
-                                          std::to_string(kChildSocket),
-                                          std::to_string(kChildMemory)};
+  const std::vector<std::string> words = {python_to_run(), "-c",      kPythonRunner,
+                                          file_,           function_, std::to_string(kChildSocket)};
   try {
     // The function's output is not a result. The thread that starts it may end before.
     process_ =
@@ -118,8 +92,7 @@ void PythonProcess::start() {
                                        ChildProcess::Descriptors{{-1, STDIN_FILENO},
                                                                  {STDERR_FILENO, STDOUT_FILENO},
                                                                  {STDERR_FILENO, STDERR_FILENO},
-                                                                 {far_end.value(), kChildSocket},
-                                                                 {memory_.file(), kChildMemory}},
+                                                                 {far_end.value(), kChildSocket}},
                                        ChildProcess::Life::own);
   } catch (const WorkError& error) {
     const std::string line = error.what();
@@ -129,62 +102,93 @@ void PythonProcess::start() {
   }
 }
 
-void PythonProcess::send(const Json& message) {
-  const std::string line = message.dump() + "\n";
-  for (std::size_t sent = 0; sent < line.size();) {
+PythonProcess::Clock::time_point PythonProcess::deadline() const {
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds_));
+}
+
+void PythonProcess::wait(short event, Clock::time_point last) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last - Clock::now());
+  if (left.count() <= 0) {
+    process_->stop(SIGKILL);
+    char limit[32];
+    std::snprintf(limit, sizeof limit, "%g", seconds_);
+    throw FileError(file_, function_ + " took longer than " + limit +
+                               " s; make it faster, or raise the parameter timeout");
+  }
+  if (progress_ != nullptr && progress_->cancelled()) {
+    process_->stop(SIGKILL);
+    throw Cancelled();
+  }
+  pollfd one = {socket_.value(), event, 0};
+  constexpr std::chrono::milliseconds::rep kLongestWait = 50;  // then it looks for a cancel again
+  ::poll(&one, 1, static_cast<int>(std::min(left.count() + 1, kLongestWait)));
+}
+
+void PythonProcess::send(PythonMessage message) {
+  const auto last = deadline();
+  message.facts["bytes"] = message.numbers.size();
+  message.numbers.insert(0, message.facts.dump() + "\n");
+  for (std::string_view left = message.numbers; !left.empty();) {
     const ssize_t now =
-        ::send(socket_.value(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-    if (now < 0 && errno == EINTR) continue;
-    if (now < 0) throw FileError(file_, "Python has ended before " + function_ + " was done");
-    sent += static_cast<std::size_t>(now);
+        ::send(socket_.value(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (now >= 0) {
+      left.remove_prefix(static_cast<std::size_t>(now));
+    } else if (errno == EAGAIN) {
+      wait(POLLOUT, last);
+    } else if (errno != EINTR) {
+      throw FileError(file_, "Python has ended before " + function_ + " was done");
+    }
   }
 }
 
-PythonProcess::Json PythonProcess::receive() {
-  using Clock = std::chrono::steady_clock;
-  const auto last = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                       std::chrono::duration<double>(seconds_));
-  for (std::size_t end = heard_.find('\n');; end = heard_.find('\n')) {
-    if (end != std::string::npos) {
-      const Json message = Json::parse(heard_.substr(0, end), nullptr, false);
-      heard_.erase(0, end + 1);
-      if (!message.is_object()) throw FileError(file_, "Python's answer cannot be read");
-      return message;
+void PythonProcess::hear(std::size_t bytes, Clock::time_point last) {
+  std::array<char, 1 << 16> part{};
+  while (heard_.size() < bytes) {
+    const ssize_t now = ::recv(socket_.value(), part.data(), part.size(), MSG_DONTWAIT);
+    if (now > 0) {
+      heard_.append(part.data(), static_cast<std::size_t>(now));
+    } else if (now < 0 && errno == EAGAIN) {
+      wait(POLLIN, last);
+    } else if (now == 0 || errno != EINTR) {
+      throw FileError(file_, "Python has ended before " + function_ + " was done");
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last - Clock::now());
-    if (left.count() <= 0 || heard_.size() > kLongestLine) {
-      process_->stop(SIGKILL);
-      char limit[32];
-      std::snprintf(limit, sizeof limit, "%g", seconds_);
-      throw FileError(file_, function_ + " took longer than " + limit +
-                                 " s; make it faster, or raise the parameter timeout");
-    }
-    if (progress_ != nullptr && progress_->cancelled()) {
-      process_->stop(SIGKILL);
-      throw Cancelled();
-    }
-    pollfd wait = {socket_.value(), POLLIN, 0};
-    constexpr std::chrono::milliseconds::rep kLongestWait = 50;  // then it looks for a cancel again
-    if (::poll(&wait, 1, static_cast<int>(std::min(left.count() + 1, kLongestWait))) <= 0) continue;
-    char bytes[4096];
-    const ssize_t now = ::recv(socket_.value(), bytes, sizeof bytes, 0);
-    if (now < 0 && errno == EINTR) continue;
-    if (now <= 0) throw FileError(file_, "Python has ended before " + function_ + " was done");
-    heard_.append(bytes, static_cast<std::size_t>(now));
   }
 }
 
-void PythonProcess::request(const Json& message, const std::function<Json(const Json&)>& answer) {
-  send(message);
+PythonMessage PythonProcess::receive() {
+  const auto last = deadline();
+  std::size_t end = heard_.find('\n');
+  for (; end == std::string::npos && heard_.size() < kLongestLine; end = heard_.find('\n'))
+    hear(heard_.size() + 1, last);
+  PythonMessage message{nlohmann::json::parse(heard_.substr(0, end), nullptr, false)};
+  const std::size_t bytes = message.facts.is_object() ? message.facts.value("bytes", 0U) : 0U;
+  if (!message.facts.is_object() || bytes > kMostBytes)
+    throw FileError(file_, "Python's answer cannot be read");
+  heard_.erase(0, end + 1);
+  hear(bytes, last);
+  message.numbers = heard_.substr(0, bytes);
+  heard_.erase(0, bytes);
+  return message;
+}
+
+std::vector<float> PythonProcess::request(
+    PythonMessage message, std::size_t scores,
+    const std::function<PythonMessage(const nlohmann::json& asked)>& answer) {
+  send(std::move(message));
   for (;;) {
-    const Json said = receive();
-    if (said.contains("done")) return;
-    if (said.contains("ask")) {
-      send(answer(said));
-      continue;
+    const PythonMessage said = receive();
+    if (said.facts.contains("ask")) {
+      send(answer(said.facts));
+    } else if (said.facts.contains("error")) {
+      throw FileError(file_, error_of_python(said.facts.value("error", "")));
+    } else if (said.numbers.size() != scores * sizeof(float)) {
+      throw FileError(file_, "Python's answer cannot be read");
+    } else {
+      std::vector<float> result(scores);
+      std::memcpy(result.data(), said.numbers.data(), said.numbers.size());
+      return result;
     }
-    const std::string error = said.value("error", "");
-    throw FileError(file_, error_of_python(error));
   }
 }
 

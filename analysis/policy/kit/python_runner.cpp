@@ -8,15 +8,15 @@ namespace kvloupe {
 const char* const kPythonRunner = R"py(
 import sys
 sys.path[:] = [folder for folder in sys.path if folder]  # not the working folder: it may hold any json.py
-import array, importlib.util, json, mmap, os, select, socket, threading, time, traceback
+import array, importlib.util, json, os, select, socket, threading, time, traceback
 try:
     import numpy
 except ImportError:
     numpy = None
 
-path, name, talk, memory = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+path, name, talk = sys.argv[1], sys.argv[2], int(sys.argv[3])
 connection = socket.socket(fileno=talk)
-lines = connection.makefile("r", encoding="utf-8", newline="\n")
+stream = connection.makefile("rb")
 
 
 def leave_with_kvloupe():
@@ -31,8 +31,17 @@ def leave_with_kvloupe():
 threading.Thread(target=leave_with_kvloupe, daemon=True).start()
 
 
-def say(**message):
-    connection.sendall((json.dumps(message) + "\n").encode())
+def say(numbers=b"", **message):
+    connection.sendall((json.dumps(dict(message, bytes=len(numbers))) + "\n").encode() + numbers)
+
+
+def hear():
+    """What kvloupe says next, and the numbers behind it; None at the end."""
+    line = stream.readline()
+    if not line:
+        return None, None
+    message = json.loads(line)
+    return message, Numbers(stream.read(message["bytes"]))
 
 
 def raised(error):
@@ -61,40 +70,34 @@ class Rows:
         return self.values[row * self.columns:(row + 1) * self.columns]
 
 
-class Memory:
-    """The numbers that kvloupe shares, seen where they are."""
+class Numbers:
+    """The numbers of a message, taken one part after the other."""
 
-    size, view = 0, None
+    def __init__(self, data):
+        self.view, self.at = memoryview(bytearray(data)), 0
 
-    def grown_to(self, size):
-        if size != self.size:
-            self.size, self.view = size, memoryview(mmap.mmap(memory, size))
-
-    def vector(self, at, count, kind="f"):
-        view = self.view[at:at + 4 * count].cast(kind)
+    def vector(self, count, kind="f"):
+        view = self.view[self.at:self.at + 4 * count].cast(kind)
+        self.at += 4 * count
         return numpy.frombuffer(view, dtype=kind) if numpy else view
 
-    def matrix(self, at, rows, columns):
-        values = self.vector(at, rows * columns)
+    def matrix(self, rows, columns):
+        values = self.vector(rows * columns)
         return values.reshape(rows, columns) if numpy else Rows(values, columns)
 
 
-shared = Memory()
-
-
 class Step:
-    """The argument of score(step). All numbers lie in memory that kvloupe wrote."""
+    """The argument of score(step)."""
 
-    def __init__(self, m):
+    def __init__(self, m, numbers):
         for field in ("layer", "layers", "head", "heads", "query_heads", "number", "first_new", "end_new",
                       "first_visible", "budget", "attention_scale"):
             setattr(self, field, m[field])
-        n, d, new = m["n"], m["d"], m["m"]
-        self.tokens = shared.vector(m["tokens"], n, "i")
-        self.keys = shared.matrix(m["keys"], n, d)
-        self.values = shared.matrix(m["values"], n, m["value_dim"])
-        self.queries = [shared.matrix(at, new, d) for at in m["queries"]]
-        self._n = n
+        self._n, d = m["n"], m["d"]
+        self.tokens = numbers.vector(self._n, "i")
+        self.keys = numbers.matrix(self._n, d)
+        self.values = numbers.matrix(self._n, m["value_dim"])
+        self.queries = [numbers.matrix(self.end_new - self.first_new, d) for _ in range(self.query_heads // self.heads)]
 
     def __len__(self):
         return self._n
@@ -102,34 +105,22 @@ class Step:
     def attention(self, query=0, count=None):
         """[count, n]: the last softmax rows of one of the head's query heads over the cache; all without count."""
         say(ask="attention", query=int(query), count=(2**31 - 1) if count is None else int(count))
-        told = json.loads(lines.readline())
+        told, numbers = hear()
         if "problem" in told:
             raise ValueError(told["problem"])
-        shared.grown_to(told["size"])
-        rows = shared.matrix(told["at"], told["rows"], self._n)
-        # The next question is answered in the same place.
-        return rows.copy() if numpy else Rows(array.array("f", rows.values), self._n)
+        return numbers.matrix(told["rows"], self._n)
 
 
-def put(result, at, n):
-    """The scores, checked, where kvloupe reads them."""
-    if numpy:
-        try:
-            scores = numpy.asarray(result, dtype=numpy.float32)
-        except (TypeError, ValueError):
-            raise TypeError("%s returned %s, not an array of numbers" % (name, type(result).__name__)) from None
-        if scores.shape != (n,):
-            raise ValueError("%s returned an array of shape %s, not (%d,)" % (name, scores.shape, n))
-        data = scores.tobytes()
-    else:
-        try:
-            scores = array.array("f", [float(x) for x in result])
-        except (TypeError, ValueError):
-            raise TypeError("%s returned %s, not an array of numbers" % (name, type(result).__name__)) from None
-        if len(scores) != n:
-            raise ValueError("%s returned an array of shape (%d,), not (%d,)" % (name, len(scores), n))
-        data = scores.tobytes()
-    shared.view[at:at + 4 * n] = data
+def checked(result, n):
+    """The scores as bytes."""
+    try:
+        scores = numpy.asarray(result, dtype=numpy.float32) if numpy else array.array("f", [float(x) for x in result])
+    except (TypeError, ValueError):
+        raise TypeError("%s returned %s, not an array of numbers" % (name, type(result).__name__)) from None
+    shape = scores.shape if numpy else (len(scores),)
+    if shape != (n,):
+        raise ValueError("%s returned an array of shape %s, not (%d,)" % (name, shape, n))
+    return scores.tobytes()
 
 
 try:
@@ -145,12 +136,12 @@ except BaseException as error:
     say(error=raised(error))
     sys.exit(1)
 
-for line in lines:
+while True:
+    message, numbers = hear()
+    if message is None:
+        break
     try:
-        message = json.loads(line)
-        shared.grown_to(message["size"])
-        put(function(Step(message)), message["scores"], message["n"])
-        say(done=True)
+        say(checked(function(Step(message, numbers)), message["n"]), done=True)
     except BaseException as error:
         say(error=raised(error))
 )py";

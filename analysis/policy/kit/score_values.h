@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "analysis/numeric/splitmix.h"
-#include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/stages.h"
 
 namespace kvloupe {
 
@@ -23,9 +24,43 @@ std::vector<double> group_mean(const ModelInfo& model, int head, std::size_t n,
   return mean;
 }
 
+/// The mean of rows of attention: [n].
+inline std::vector<double> mean_of_rows(const MatrixView& rows) {
+  std::vector<double> mean(static_cast<std::size_t>(rows.cols()), 0.0);
+  for (Eigen::Index r = 0; r < rows.rows(); ++r) {
+    const float* row = rows.data() + r * rows.outerStride();
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += static_cast<double>(row[i]);
+  }
+  for (double& value : mean) value /= static_cast<double>(rows.rows());
+  return mean;
+}
+
 inline std::vector<float> to_float(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
+
+/// A score that knows each head by itself: `Head` has observe(cache), score(cache), [n], and
+/// retain(cache, decision).
+template <typename Head>
+class ScoreOfHeads : public Score {
+ public:
+  explicit ScoreOfHeads(std::vector<Head> heads) : heads_(std::move(heads)) {}
+  void observe(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    heads_[index].observe(view.caches[index]);
+  }
+  std::vector<float> score(const StepView& view, int head) override {
+    const auto index = static_cast<std::size_t>(head);
+    return heads_[index].score(view.caches[index]);
+  }
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    const auto index = static_cast<std::size_t>(head);
+    heads_[index].retain(view.caches[index], decision);
+  }
+
+ private:
+  std::vector<Head> heads_;  // [Hk]
+};
 
 enum class Pool { mean, maximum };
 

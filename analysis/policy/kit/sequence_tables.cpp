@@ -106,13 +106,9 @@ std::shared_ptr<const SequenceTables> tables_of(const SpecPart& part, const Laye
 }
 
 ParameterInfo statistics_parameter() {
-  return {.name = "statistics",
-          .type = ParameterType::text,
-          .default_value = std::string(),
-          .meaning =
-              "a trace of the same model, in quotes, whose prompt gives the numbers; without it, "
-              "the replayed prompt gives them",
-          .names_file = true};
+  return file_parameter("statistics",
+                        "a trace of the same model, in quotes, whose prompt gives the numbers; "
+                        "without it, the replayed prompt gives them");
 }
 
 }  // namespace kvloupe

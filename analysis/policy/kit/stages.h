@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "analysis/policy/kit/policy.h"
@@ -95,6 +96,24 @@ class Score {
   /// changed as new.
   virtual void retain(const StepView& /*view*/, int /*head*/, const HeadDecision& /*decision*/) {}
   virtual bool needs_values() const { return false; }
+};
+
+/// A score made of another one, which goes on doing what this one does not.
+class ScoreOver : public Score {
+ public:
+  explicit ScoreOver(std::unique_ptr<Score> base) : base_(std::move(base)) {}
+  void observe(const StepView& view, int head) override { base_->observe(view, head); }
+  void prepare(const StepView& view, int budget) override { base_->prepare(view, budget); }
+  void set_protection(const Protection& protection) override { base_->set_protection(protection); }
+  Protection protection() const override { return base_->protection(); }
+  bool keeps_small_scores() const override { return base_->keeps_small_scores(); }
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    base_->retain(view, head, decision);
+  }
+  bool needs_values() const override { return base_->needs_values(); }
+
+ protected:
+  std::unique_ptr<Score> base_;
 };
 
 /// How many entries each head of the layer may keep. `budget`: entries per head that the layer may

@@ -115,13 +115,11 @@ std::vector<double> fastcaote_factors(std::span<const double> attention, const M
 }
 
 namespace {
-class ValueAwareScore : public Score {
+class ValueAwareScore : public ScoreOver {
  public:
   ValueAwareScore(ValueAwareForm form, std::unique_ptr<Score> base)
-      : form_(form), base_(std::move(base)) {}
+      : ScoreOver(std::move(base)), form_(form) {}
 
-  void observe(const StepView& view, int head) override { base_->observe(view, head); }
-  void prepare(const StepView& view, int budget) override { base_->prepare(view, budget); }
   std::vector<float> score(const StepView& view, int head) override {
     const std::vector<float> scores = base_->score(view, head);
     const bool numbers =
@@ -140,13 +138,7 @@ class ValueAwareScore : public Score {
     }
     return result;
   }
-  void set_protection(const Protection& protection) override { base_->set_protection(protection); }
-  Protection protection() const override { return base_->protection(); }
-  void retain(const StepView& view, int head, const HeadDecision& decision) override {
-    base_->retain(view, head, decision);
-  }
   bool needs_values() const override { return true; }
-  bool keeps_small_scores() const override { return base_->keeps_small_scores(); }
 
  private:
   /// "Never evict": the highest score there is.
@@ -178,7 +170,6 @@ class ValueAwareScore : public Score {
   }
 
   ValueAwareForm form_;
-  std::unique_ptr<Score> base_;
 };
 }  // namespace
 

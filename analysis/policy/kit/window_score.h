@@ -40,7 +40,6 @@ class WindowScore : public Score {
     }
     return sums;
   }
-
   const ModelInfo& model() const { return model_; }
   int window() const { return window_; }
   int kernel() const { return kernel_; }

@@ -81,11 +81,8 @@ class AdaKvAllocation : public Allocation {
 };
 }  // namespace
 
-PolicyEntry adakv() {
-  PolicyEntry entry;
-  entry.name = "adakv";
+void adakv(PolicyEntry& entry) {
   entry.summary = "the heads of a layer share its entries: the highest scores of all heads stay";
-  entry.traits.reads_queries = false;
   entry.formula =
       "pin: the best floor(safeguard N) of each head are kept, the rest of N Hk goes to the "
       "highest scores of the layer; mix: B_h = round((1 - a) c_h + floor(a N)), c_h = the head's "
@@ -109,7 +106,7 @@ PolicyEntry adakv() {
   entry.builder = AllocationBuilder{made_of<AdaKvAllocation>};
   entry.refusal = one_set_refusal;
   entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {
-    std::vector<std::string> doubts;
+    Lines doubts;
     const ScoreScale scale = score_scale(spec);
     if (scale == ScoreScale::per_head || scale == ScoreScale::signed_own) {
       doubts.push_back("adakv compares the scores of different heads, but those of " +
@@ -122,7 +119,6 @@ PolicyEntry adakv() {
     }
     return doubts;
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -4,11 +4,8 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry boundaries() {
-  PolicyEntry entry;
-  entry.name = "boundaries";
+void boundaries(PolicyEntry& entry) {
   entry.summary = "keeps structural tokens: special tokens, segment borders, line ends, delimiters";
-  entry.traits.reads_queries = false;
   entry.traits.reads_structure = true;
   entry.formula =
       "token 0, then the latest structural tokens in the cache, r entries in all, are kept "
@@ -25,7 +22,6 @@ PolicyEntry boundaries() {
     return Protection{.structural = context.structural,
                       .structural_places = part.share("r", context.budget)};
   }};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -37,11 +37,8 @@ Preference preference_of(const SequenceTables& tables, int layer, int window) {
 }
 }  // namespace
 
-PolicyEntry cake() {
-  PolicyEntry entry;
-  entry.name = "cake";
+void cake(PolicyEntry& entry) {
   entry.summary = "layers with widely spread, changing attention hold more; N is the mean";
-  entry.traits.reads_queries = false;
   entry.traits.reads_sequence = true;
   entry.formula =
       "layer l holds window + (N - window) L P_l / sum P per head; P = H^(1/tau1) V^(1/tau2); "
@@ -67,7 +64,6 @@ PolicyEntry cake() {
                std::pow(found.variance, 1.0 / part.number("tau2"));
       },
       [](const SpecPart& part, int) { return static_cast<double>(part.count("window")); });
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -84,9 +84,8 @@ class Cam : public Merging {
 };
 }  // namespace
 
-PolicyEntry cam() {
-  PolicyEntry entry;
-  entry.name = "cam";
+void cam(PolicyEntry& entry) {
+  entry.traits.reads_queries = true;
   entry.summary = "the value of an evicted entry is divided among the kept entries after it";
   entry.formula =
       "v_r += p v_j / m' for the next m' = min(m, available) kept r after the evicted j, p = "
@@ -108,11 +107,7 @@ PolicyEntry cam() {
                     {"CaM: drawn, as its authors do", "cam(sample=bernoulli)"},
                     {"its language-model code: against the maximum", "cam(denominator=max)"}};
   entry.builder = MergingBuilder{made_of<Cam>};
-  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
-    return std::vector<std::string>{
-        "the bound of the perturbation does not hold for a merged cache"};
-  };
-  return entry;
+  entry.notes = always("the bound of the perturbation does not hold for a merged cache");
 }
 
 }  // namespace kvloupe::policies

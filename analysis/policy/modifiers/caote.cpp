@@ -5,10 +5,7 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry caote() {
-  PolicyEntry entry;
-  entry.name = "caote";
-  entry.traits.reads_queries = false;
+void caote(PolicyEntry& entry) {
   entry.summary =
       "the score, read as attention, times how much the output changes without the entry";
   entry.formula =
@@ -28,16 +25,11 @@ PolicyEntry caote() {
       }};
   entry.refusal = value_aware_refusal;
   entry.doubts = value_aware_doubts;
-  entry.notes = [](const SpecPart&, const ModelInfo& model, int) {
-    std::vector<std::string> notes;
-    if (model.group_size() > 1) {
-      notes.push_back("caote is exact for one query head; with " +
-                      std::to_string(model.group_size()) +
-                      " in a group, their mean makes it an approximation, typically off by 10 %");
-    }
-    return notes;
+  entry.notes = [](const SpecPart&, const ModelInfo& model, int) -> Lines {
+    if (model.group_size() == 1) return {};
+    return ("caote is exact for one query head; with " + std::to_string(model.group_size()) +
+            " in a group, their mean makes it an approximation, typically off by 10 %");
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -14,12 +14,10 @@ namespace {
 constexpr double kEpsilon = 1e-8;  // of EntropyGatedChunkKVPress
 
 /// Every token of a chunk has the mean over the chunk of the sum of the heads' scores.
-class ChunkScore : public Score {
+class ChunkScore : public ScoreOver {
  public:
   ChunkScore(int length, int few, int heads, std::unique_ptr<Score> base)
-      : length_(length), few_(few), heads_(heads), base_(std::move(base)) {}
-
-  void observe(const StepView& view, int head) override { base_->observe(view, head); }
+      : ScoreOver(std::move(base)), length_(length), few_(few), heads_(heads) {}
 
   void prepare(const StepView& view, int budget) override {
     base_->prepare(view, budget);
@@ -58,12 +56,6 @@ class ChunkScore : public Score {
   }
 
   std::vector<float> score(const StepView& /*view*/, int /*head*/) override { return scores_; }
-  void set_protection(const Protection& protection) override { base_->set_protection(protection); }
-  Protection protection() const override { return base_->protection(); }
-  void retain(const StepView& view, int head, const HeadDecision& decision) override {
-    base_->retain(view, head, decision);
-  }
-  bool needs_values() const override { return base_->needs_values(); }
   bool keeps_small_scores() const override { return few_ == 0 && base_->keeps_small_scores(); }
 
  private:
@@ -139,7 +131,6 @@ class ChunkScore : public Score {
   int length_;
   int few_;  // 0: chunks stay whole
   int heads_;
-  std::unique_ptr<Score> base_;
   std::vector<float> scores_;  // [n], of all heads
 };
 
@@ -155,10 +146,7 @@ std::string refusal(const SpecPart& own, const PolicySpec& spec) {
 }
 }  // namespace
 
-PolicyEntry chunks() {
-  PolicyEntry entry;
-  entry.name = "chunks";
-  entry.traits.reads_queries = false;
+void chunks(PolicyEntry& entry) {
   entry.summary = "neighbouring tokens stay or go together, in all heads of a layer";
   entry.formula =
       "score of every token of a chunk = mean over its entries of the scores' sum s over the "
@@ -188,7 +176,6 @@ PolicyEntry chunks() {
                                             context.model.num_kv_heads, std::move(base));
       }};
   entry.refusal = refusal;
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -64,10 +64,7 @@ class CriticalSelection : public Selection {
 };
 }  // namespace
 
-PolicyEntry critical() {
-  PolicyEntry entry;
-  entry.name = "critical";
-  entry.traits.reads_queries = false;
+void critical(PolicyEntry& entry) {
   entry.summary = "one part by the score, the rest by the score times the norm of the output";
   entry.formula =
       "of b places first floor(alpha b) by s_i, the rest by (s_i + eps) times the mean over the "
@@ -96,7 +93,7 @@ PolicyEntry critical() {
   entry.builder = SelectionBuilder{made_of<CriticalSelection>};
   entry.refusal = one_set_refusal;
   entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {
-    std::vector<std::string> doubts;
+    Lines doubts;
     const std::string name = spec.score().name;
     if (score_scale(spec) == ScoreScale::signed_own) {
       doubts.push_back("critical multiplies scores by norms: if scores of " + name +
@@ -109,7 +106,6 @@ PolicyEntry critical() {
     }
     return doubts;
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

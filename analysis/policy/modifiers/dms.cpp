@@ -37,11 +37,8 @@ class ThresholdAllocation : public Allocation {
 };
 }  // namespace
 
-PolicyEntry dms() {
-  PolicyEntry entry;
-  entry.name = "dms";
+void dms(PolicyEntry& entry) {
   entry.summary = "entries with a score of at least the threshold stay, however many these are";
-  entry.traits.reads_queries = false;
   entry.traits.budget_is_outcome = true;
   entry.formula =
       "kept = {i : score_i >= threshold}, the protected entries, and at least one entry";
@@ -51,15 +48,10 @@ PolicyEntry dms() {
   entry.differences =
       "DMS trains a model to give the decisions; kvpress takes any score, KVzap's in its examples, "
       "and protects the last 128 entries: add recent(128)";
-  entry.parameters = {{.name = "threshold",
-                       .type = ParameterType::number,
-                       .default_value = 0.0,
-                       .minimum = -1e30,
-                       .maximum = 1e30,
-                       .meaning =
-                           "the lowest score that stays; scores have the scale of the policy's "
-                           "score",
-                       .required = true}};
+  entry.parameters = {
+      number_parameter("threshold", 0.0, -1e30, 1e30,
+                       "the lowest score that stays; scores have the scale of the policy's score")};
+  entry.parameters.front().required = true;
   entry.example = "keydiff+recent(128)+dms(-0.6)";
   entry.builder = AllocationBuilder{made_of<ThresholdAllocation>};
   entry.refusal = [](const SpecPart& part, const PolicySpec& spec) -> std::string {
@@ -72,12 +64,9 @@ PolicyEntry dms() {
     }
     return one_set_refusal(part, spec);
   };
-  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
-    return std::vector<std::string>{
-        "dms keeps what passes its threshold; the budget counts only where another part gives a "
-        "percentage of it"};
-  };
-  return entry;
+  entry.notes = always(
+      "dms keeps what passes its threshold; the budget counts only where another part gives a "
+      "percentage of it");
 }
 
 }  // namespace kvloupe::policies

@@ -6,11 +6,8 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry drop() {
-  PolicyEntry entry;
-  entry.name = "drop";
+void drop(PolicyEntry& entry) {
   entry.summary = "evicts the tokens you name, in the heads you name, as soon as they may leave";
-  entry.traits.reads_queries = false;
   entry.formula =
       "the named entries leave at the end of the step in which they came, whatever the budget and "
       "their score; until then they count as protected where they lie, so recent(r) with n of the "
@@ -34,7 +31,6 @@ PolicyEntry drop() {
     count_tokens(ranges, tokens, "drop");
     check_heads(part.word("heads"), model);
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -4,11 +4,8 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry every() {
-  PolicyEntry entry;
-  entry.name = "every";
+void every(PolicyEntry& entry) {
   entry.summary = "acts after every n-th generated token; in between the cache grows";
-  entry.traits.reads_queries = false;
   entry.traits.reads_prompt_end = true;
   entry.formula =
       "entries leave after the generated tokens n, 2n, 3n …, down to the budget N; so a head holds "
@@ -37,7 +34,6 @@ PolicyEntry every() {
            "--generate N (a forced continuation counts, too) and --compression regular, or remove "
            "every";
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -5,10 +5,7 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry fastcaote() {
-  PolicyEntry entry;
-  entry.name = "fastcaote";
-  entry.traits.reads_queries = false;
+void fastcaote(PolicyEntry& entry) {
   entry.summary = "caote with the plain mean of the values in place of the output";
   entry.formula =
       "c_j = h_j / max(1 - h_j, 1e-6) ||mean of v - v_j||, h = scores / their sum (first shifted "
@@ -24,7 +21,6 @@ PolicyEntry fastcaote() {
       }};
   entry.refusal = value_aware_refusal;
   entry.doubts = value_aware_doubts;
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -79,12 +79,9 @@ std::string refusal(const SpecPart& part, const PolicySpec& spec) {
 }
 }  // namespace
 
-PolicyEntry global() {
-  PolicyEntry entry;
-  entry.name = "global";
+void global(PolicyEntry& entry) {
   entry.summary =
       "all heads of all layers share the places: the highest scores stay; N is the mean";
-  entry.traits.reads_queries = false;
   entry.traits.reads_sequence = true;
   entry.traits.reads_probe = true;
   entry.traits.shares_layers = true;
@@ -109,7 +106,6 @@ PolicyEntry global() {
                     {"KVCompose: composite tokens", "global(by=layer)"}};
   entry.builder = AllocationBuilder{made_of<GlobalAllocation>};
   entry.refusal = refusal;
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -76,11 +76,8 @@ class TableAllocation : public Allocation {
 };
 }  // namespace
 
-PolicyEntry headbudgets() {
-  PolicyEntry entry;
-  entry.name = "headbudgets";
+void headbudgets(PolicyEntry& entry) {
   entry.summary = "each head of each layer holds what a table says; N is the mean";
-  entry.traits.reads_queries = false;
   entry.traits.fixes_places = true;
   entry.formula =
       "weight: head h of layer l holds floor N + (1 - floor) N L Hk w_lh / sum w, at most n; what "
@@ -95,13 +92,11 @@ PolicyEntry headbudgets() {
       "its tables are by query head, here their group's mean counts. LU-KV's tables hold pruned "
       "shares: give 1 minus them, with values=kept";
   entry.parameters = {
-      {.name = "file",
-       .type = ParameterType::text,
-       .default_value = std::string(),
-       .meaning = "the table, in quotes: CSV or .npy, a row per layer, a column per head; or CSV "
-                  "with the columns layer, head, value",
-       .required = true,
-       .names_file = true},
+      file_parameter(
+          "file",
+          "the table, in quotes: CSV or .npy, a row per layer, a column per head; or CSV "
+          "with the columns layer, head, value",
+          true),
       word_parameter(
           "values", "weight", {"weight", "share", "entries", "kept"},
           "what the numbers are: weights by which all heads of all layers share the budget; "
@@ -113,16 +108,12 @@ PolicyEntry headbudgets() {
   entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int) {
     read_head_table(part.word("file"), model);
   };
-  entry.notes = [](const SpecPart& part, const ModelInfo&, int) {
-    std::vector<std::string> notes;
-    if (part.word("values") != "weight") {
-      notes.push_back(
-          "headbudgets: the table sets what each head holds; all heads together need "
-          "not hold the budget's number of entries");
-    }
-    return notes;
+  entry.notes = [](const SpecPart& part, const ModelInfo&, int) -> Lines {
+    if (part.word("values") == "weight") return {};
+    return (
+        "headbudgets: the table sets what each head holds; all heads together need "
+        "not hold the budget's number of entries");
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -7,11 +7,8 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry keep() {
-  PolicyEntry entry;
-  entry.name = "keep";
+void keep(PolicyEntry& entry) {
   entry.summary = "keeps the tokens you name, in the heads you name";
-  entry.traits.reads_queries = false;
   entry.formula = "the named entries are kept whatever their score, before all other protection";
   entry.source = "an intervention: shows how the result changes with these entries";
   entry.needs = "token indices";
@@ -45,7 +42,6 @@ PolicyEntry keep() {
     }
     check_heads(part.word("heads"), model);
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -154,8 +154,8 @@ class KvMerger : public Merging {
   std::optional<Rope> rope_;  // rotate=pre
 };
 
-std::vector<std::string> notes(const SpecPart& part) {
-  std::vector<std::string> notes;
+Lines notes(const SpecPart& part) {
+  Lines notes;
   if (std::holds_alternative<double>(part.argument("threshold"))) {
     notes.emplace_back(
         "kvmerger: with a fixed threshold the number of entries differs from the budget: if "
@@ -185,9 +185,8 @@ std::vector<std::string> notes(const SpecPart& part) {
 }
 }  // namespace
 
-PolicyEntry kvmerger() {
-  PolicyEntry entry;
-  entry.name = "kvmerger";
+void kvmerger(PolicyEntry& entry) {
+  entry.traits.reads_queries = true;
   entry.summary = "neighbouring entries with similar keys are merged, weighted by a Gaussian";
   entry.formula =
       "k = sum w_i k_i, v = |S| sum w_i v_i, w_i = g_i / sum g, g_i = exp(-|k_p - k_i|^2 / (2 "
@@ -205,21 +204,13 @@ PolicyEntry kvmerger() {
     return share_parameter(std::move(name), Percent{percent}, 0, 1e6, std::move(meaning));
   };
   entry.parameters = {
-      {.name = "threshold",
-       .type = ParameterType::number_or_word,
-       .default_value = 0.75,
-       .minimum = -1,
-       .maximum = 1,
-       .words = {"auto"},
-       .meaning = "keys with a cosine above this join a set; auto: the largest that meets the "
-                  "budget, for each head and step, given as merge_threshold"},
-      {.name = "sigma",
-       .type = ParameterType::number_or_word,
-       .default_value = 5.0,
-       .minimum = 1e-3,
-       .maximum = 1e6,
-       .words = {"eq6", "dist"},
-       .meaning = "width of the Gaussian; eq6: as printed; dist: sum |k_p - k_i| / (sqrt(2) |S|)"},
+      number_or_word_parameter(
+          "threshold", 0.75, -1, 1, {"auto"},
+          "keys with a cosine above this join a set; auto: the largest that meets the "
+          "budget, for each head and step, given as merge_threshold"),
+      number_or_word_parameter(
+          "sigma", 5.0, 1e-3, 1e6, {"eq6", "dist"},
+          "width of the Gaussian; eq6: as printed; dist: sum |k_p - k_i| / (sqrt(2) |S|)"),
       word("link", {"anchor", "chain"},
            "cosine with the key that opened the set, or with the neighbour"),
       word("pivot", {"attention", "random", "last"},
@@ -244,7 +235,6 @@ PolicyEntry kvmerger() {
   entry.builder = MergingBuilder{made_of<KvMerger>};
   entry.refusal = one_set_refusal;
   entry.notes = [](const SpecPart& part, const ModelInfo&, int) { return notes(part); };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -50,11 +50,8 @@ double entropy_of(const std::vector<double>& scores) {
 }
 }  // namespace
 
-PolicyEntry lava() {
-  PolicyEntry entry;
-  entry.name = "lava";
+void lava(PolicyEntry& entry) {
   entry.summary = "layers whose scores are spread over many entries hold more; N is the mean";
-  entry.traits.reads_queries = false;
   entry.traits.reads_sequence = true;
   entry.formula =
       "layer l holds window + (N - window) L e_l / sum e per head; e: entropy of the scores of all "
@@ -75,7 +72,6 @@ PolicyEntry lava() {
         return entropy_of(scores_of(tables, layer, part.count("window"), part.count("kernel")));
       },
       [](const SpecPart& part, int) { return static_cast<double>(part.count("window")); });
-  return entry;
 }
 
 }  // namespace kvloupe::policies

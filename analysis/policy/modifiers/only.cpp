@@ -4,11 +4,8 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry only() {
-  PolicyEntry entry;
-  entry.name = "only";
+void only(PolicyEntry& entry) {
   entry.summary = "acts only while the prompt is read, or only while the model writes";
-  entry.traits.reads_queries = false;
   entry.traits.reads_prompt_end = true;
   entry.formula =
       "prompt: nothing leaves after the prompt's last block, and the cache grows with each "
@@ -31,7 +28,6 @@ PolicyEntry only() {
            "--generate N (a forced continuation counts, too) and --compression regular, or take "
            "only(prompt)";
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

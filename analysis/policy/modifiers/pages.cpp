@@ -18,21 +18,6 @@ namespace {
 /// The score of a page: the mean or the largest of its entries' scores.
 enum class PageRank { mean, largest };
 
-/// Keeps whole pages: floor(places / size) of them, at least one. The last page comes first, which
-/// the next token goes to; then pages with named entries or first tokens, from the front on; then
-/// those with recent entries, from the end on; then the highest scores, of equals the later page.
-class PageSelection : public Selection {
- public:
-  explicit PageSelection(int size) : size_(size) {}
-  /// An entry that stays because of another entry of its page has that entry's fate. Protected
-  /// entries whose page finds no place leave.
-  void select(const StepView& view, int head, int count, double rows_summed,
-              HeadDecision& decision) override;
-
- private:
-  int size_;
-};
-
 /// Rows of a cache that one page holds.
 struct Page {
   std::size_t begin = 0;
@@ -49,13 +34,12 @@ std::vector<Page> pages_of(std::span<const std::int32_t> tokens, int size) {
   return pages;
 }
 
-class PageScore : public Score {
+/// Every entry has its page's score; the page of token t is floor(t / size). Each head has pages of
+/// its own, unless the base gives all heads the same scores.
+class PageScore : public ScoreOver {
  public:
   PageScore(int size, PageRank rank, std::unique_ptr<Score> base)
-      : size_(size), rank_(rank), base_(std::move(base)) {}
-
-  void observe(const StepView& view, int head) override { base_->observe(view, head); }
-  void prepare(const StepView& view, int budget) override { base_->prepare(view, budget); }
+      : ScoreOver(std::move(base)), size_(size), rank_(rank) {}
 
   std::vector<float> score(const StepView& view, int head) override {
     std::vector<float> scores = base_->score(view, head);
@@ -68,14 +52,7 @@ class PageScore : public Score {
     return scores;
   }
 
-  void set_protection(const Protection& protection) override { base_->set_protection(protection); }
-  Protection protection() const override { return base_->protection(); }
   double rows_summed(const StepView& view) const override { return base_->rows_summed(view); }
-  bool keeps_small_scores() const override { return base_->keeps_small_scores(); }
-  void retain(const StepView& view, int head, const HeadDecision& decision) override {
-    base_->retain(view, head, decision);
-  }
-  bool needs_values() const override { return base_->needs_values(); }
 
  private:
   using At = std::vector<float>::const_iterator;
@@ -92,7 +69,6 @@ class PageScore : public Score {
 
   int size_;
   PageRank rank_;
-  std::unique_ptr<Score> base_;
 };
 
 /// Why a page stays before its score is asked, in the order in which pages are taken.
@@ -127,53 +103,60 @@ bool before(const Candidate& a, const Candidate& b) {
   return a.page.begin > b.page.begin;
 }
 
-/// Every entry has its page's score; the page of token t is floor(t / size). Each head has pages of
-/// its own, unless the base gives all heads the same scores.
-std::unique_ptr<Score> make_page_score(int size, PageRank rank, std::unique_ptr<Score> base) {
-  return std::make_unique<PageScore>(size, rank, std::move(base));
-}
+/// Keeps whole pages: floor(places / size) of them, at least one. The last page comes first, which
+/// the next token goes to; then pages with named entries or first tokens, from the front on; then
+/// those with recent entries, from the end on; then the highest scores, of equals the later page.
+class PageSelection : public Selection {
+ public:
+  explicit PageSelection(int size) : size_(size) {}
 
-void PageSelection::select(const StepView& view, int head, int count, double /*rows_summed*/,
-                           HeadDecision& decision) {
-  std::vector<Fate>& fates = decision.fates;
-  const auto held = static_cast<int>(fates.size()) -
-                    static_cast<int>(std::count(fates.begin(), fates.end(), Fate::evicted));
-  std::vector<Candidate> candidates;
-  for (const Page& page : pages_of(view.caches[static_cast<std::size_t>(head)].tokens, size_)) {
-    Candidate candidate{page, Claim::none, Fate::by_score, decision.scores[page.begin]};
-    for (std::size_t row = page.begin; row < page.end; ++row) {
-      if (claim_of(fates[row]) >= candidate.claim) continue;
-      candidate.claim = claim_of(fates[row]);
-      candidate.fate = fates[row];
+  /// An entry that stays because of another entry of its page has that entry's fate. Protected
+  /// entries whose page finds no place leave.
+  void select(const StepView& view, int head, int count, double /*rows_summed*/,
+              HeadDecision& decision) override {
+    std::vector<Fate>& fates = decision.fates;
+    const auto held = static_cast<int>(fates.size()) -
+                      static_cast<int>(std::count(fates.begin(), fates.end(), Fate::evicted));
+    std::vector<Candidate> candidates;
+    for (const Page& page : pages_of(view.caches[static_cast<std::size_t>(head)].tokens, size_)) {
+      Candidate candidate{page, Claim::none, Fate::by_score, decision.scores[page.begin]};
+      for (std::size_t row = page.begin; row < page.end; ++row) {
+        if (claim_of(fates[row]) >= candidate.claim) continue;
+        candidate.claim = claim_of(fates[row]);
+        candidate.fate = fates[row];
+      }
+      candidates.push_back(candidate);
     }
-    candidates.push_back(candidate);
-  }
-  if (candidates.back().claim == Claim::none) candidates.back().fate = Fate::recent;
-  candidates.back().claim = Claim::last;
-  std::sort(candidates.begin(), candidates.end(), before);
-  const std::size_t places =
-      std::min(candidates.size(), static_cast<std::size_t>(std::max((count + held) / size_, 1)));
-  for (std::size_t place = 0; place < candidates.size(); ++place) {
-    const Candidate& one = candidates[place];
-    for (std::size_t row = one.page.begin; row < one.page.end; ++row) {
-      if (place >= places) {
-        fates[row] = Fate::evicted;
-      } else if (fates[row] == Fate::evicted) {
-        fates[row] = one.fate;
+    if (candidates.back().claim == Claim::none) candidates.back().fate = Fate::recent;
+    candidates.back().claim = Claim::last;
+    std::sort(candidates.begin(), candidates.end(), before);
+    const std::size_t places =
+        std::min(candidates.size(), static_cast<std::size_t>(std::max((count + held) / size_, 1)));
+    for (std::size_t place = 0; place < candidates.size(); ++place) {
+      const Candidate& one = candidates[place];
+      for (std::size_t row = one.page.begin; row < one.page.end; ++row) {
+        if (place >= places) {
+          fates[row] = Fate::evicted;
+        } else if (fates[row] == Fate::evicted) {
+          fates[row] = one.fate;
+        }
       }
     }
+    const Candidate& lowest = candidates[places - 1];
+    if (lowest.claim != Claim::none) return;  // no page stays for its score: the threshold is NaN
+    decision.threshold = lowest.score;
+    int ties = 0, entries = 0;
+    for (const Candidate& one : candidates) {
+      if (one.claim != Claim::none || one.score != lowest.score) continue;
+      ++ties;
+      entries += static_cast<int>(one.page.end - one.page.begin);
+    }
+    decision.ties = ties > 1 ? entries : 0;
   }
-  const Candidate& lowest = candidates[places - 1];
-  if (lowest.claim != Claim::none) return;  // no page stays for its score: the threshold is NaN
-  decision.threshold = lowest.score;
-  int ties = 0, entries = 0;
-  for (const Candidate& one : candidates) {
-    if (one.claim != Claim::none || one.score != lowest.score) continue;
-    ++ties;
-    entries += static_cast<int>(one.page.end - one.page.begin);
-  }
-  decision.ties = ties > 1 ? entries : 0;
-}
+
+ private:
+  int size_;
+};
 
 std::string pages_refusal(const SpecPart&, const PolicySpec& spec) {
   for (const SpecPart& part : spec.parts) {
@@ -200,10 +183,7 @@ std::string pages_refusal(const SpecPart&, const PolicySpec& spec) {
 }
 }  // namespace
 
-PolicyEntry pages() {
-  PolicyEntry entry;
-  entry.name = "pages";
-  entry.traits.reads_queries = false;
+void pages(PolicyEntry& entry) {
   entry.summary = "whole pages stay or go, as in engines with a paged cache";
   entry.formula =
       "page of token t: floor(t / size). score of every entry = mean over its page's entries in "
@@ -231,7 +211,7 @@ PolicyEntry pages() {
   entry.builder = PagingBuilder{
       [](const SpecPart& part, std::unique_ptr<Score> base) {
         const PageRank rank = part.word("rank") == "max" ? PageRank::largest : PageRank::mean;
-        return make_page_score(part.count("size"), rank, std::move(base));
+        return std::make_unique<PageScore>(part.count("size"), rank, std::move(base));
       },
       [](const SpecPart& part) { return std::make_unique<PageSelection>(part.count("size")); }};
   entry.refusal = pages_refusal;
@@ -241,17 +221,13 @@ PolicyEntry pages() {
                      " tokens does not fit the budget of " + std::to_string(budget) +
                      " entries; raise the budget, or take smaller pages");
   };
-  entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) {
-    std::vector<std::string> notes;
+  entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) -> Lines {
     const int size = part.count("size");
-    if (size <= budget && budget % size != 0) {
-      notes.push_back("pages of " + std::to_string(size) + " tokens fill " +
-                      std::to_string(budget - budget % size) + " of the budget's " +
-                      std::to_string(budget) + " entries");
-    }
-    return notes;
+    if (size > budget || budget % size == 0) return {};
+    return ("pages of " + std::to_string(size) + " tokens fill " +
+            std::to_string(budget - budget % size) + " of the budget's " + std::to_string(budget) +
+            " entries");
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

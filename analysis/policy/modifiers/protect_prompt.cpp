@@ -7,11 +7,8 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry protect_prompt() {
-  PolicyEntry entry;
-  entry.name = "protect_prompt";
+void protect_prompt(PolicyEntry& entry) {
   entry.summary = "keeps the prompt's entries; only generated tokens are evicted";
-  entry.traits.reads_queries = false;
   entry.traits.reads_prompt_end = true;
   entry.traits.spares_prompt = true;
   entry.formula = "the entries of the prompt's tokens are kept whatever their score";
@@ -43,7 +40,6 @@ PolicyEntry protect_prompt() {
            " tokens leaves no place in the budget of " + std::to_string(run.budget) +
            " entries; raise the budget, or keep the prompt beside it with extra=1";
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

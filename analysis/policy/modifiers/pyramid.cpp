@@ -26,11 +26,8 @@ int pyramid_budget(int layer, int layers, int budget, double beta, int seen, int
 
 namespace policies {
 
-PolicyEntry pyramid() {
-  PolicyEntry entry;
-  entry.name = "pyramid";
+void pyramid(PolicyEntry& entry) {
   entry.summary = "the budget falls from the first layer to the last; N is the mean";
-  entry.traits.reads_queries = false;
   entry.formula =
       "layer l of L holds max - l(max - min)/(L - 1) per head, rounded half to even; min = N/beta, "
       "max = 2N - min; if max > n - w: max = n - w, min = 2N - max; uniform if min < w; n = tokens "
@@ -55,19 +52,16 @@ PolicyEntry pyramid() {
         return pyramid_budget(context.model.caches_before(context.layer), context.model.caches(),
                               context.budget, part.number("beta"), seen, part.count("window"));
       }};
-  entry.notes = [](const SpecPart& part, const ModelInfo& model, int budget) {
-    std::vector<std::string> notes;
-    if (model.caches() < 2) {
-      notes.emplace_back("pyramid: with one layer every head keeps the budget");
-    } else if (std::nearbyint(budget / part.number("beta")) < 1.0 && part.number("beta") > 1.0 &&
-               part.count("window") == 0) {
-      notes.emplace_back(
+  entry.notes = [](const SpecPart& part, const ModelInfo& model, int budget) -> Lines {
+    if (model.caches() < 2) return "pyramid: with one layer every head keeps the budget";
+    if (std::nearbyint(budget / part.number("beta")) < 1.0 && part.number("beta") > 1.0 &&
+        part.count("window") == 0) {
+      return (
           "pyramid: the last layer's share rounds to 0; it keeps 1 entry per head, so all layers "
           "together exceed the budget");
     }
-    return notes;
+    return {};
   };
-  return entry;
 }
 
 }  // namespace policies

@@ -6,21 +6,15 @@ namespace kvloupe::policies {
 
 namespace {
 ParameterInfo along(const std::string& name, const std::string& what, const std::string& usual) {
-  return {.name = name,
-          .type = ParameterType::word,
-          .default_value = usual,
-          .words = {"channel", "token"},
-          .meaning = "which " + what +
-                     " share a scale: those of one channel in neighbouring entries, or "
-                     "neighbouring channels of one token"};
+  return word_parameter(name, usual, {"channel", "token"},
+                        "which " + what +
+                            " share a scale: those of one channel in neighbouring entries, or "
+                            "neighbouring channels of one token");
 }
 }  // namespace
 
-PolicyEntry quant() {
-  PolicyEntry entry;
-  entry.name = "quant";
+void quant(PolicyEntry& entry) {
   entry.summary = "fewer bits: all but the last entries are held in 2, 4 or 8 bits a number";
-  entry.traits.reads_queries = false;
   entry.formula =
       "in each group of numbers x' = z + s round((x - z) / s), z = min x, s = (max x - z) / "
       "(2^bits - 1). After each step's eviction this is done once for the entries that are no "
@@ -37,29 +31,12 @@ PolicyEntry quant() {
       "latent key is quantised, with the values in it. A running model stores the rounded numbers "
       "in its own type: it answers as with few bits and takes the memory of many. Policies that "
       "merge or refit entries, which changes stored ones, are refused";
-  entry.parameters = {{.name = "bits",
-                       .type = ParameterType::count,
-                       .default_value = 4.0,
-                       .minimum = 2,
-                       .maximum = 8,
-                       .words = {},
-                       .meaning = "bits of a number: 2, 4 or 8"},
-                      {.name = "group",
-                       .type = ParameterType::count,
-                       .default_value = 64.0,
-                       .minimum = 8,
-                       .maximum = 1024,
-                       .words = {},
-                       .meaning = "numbers that share a scale and a zero point"},
-                      along("keys", "keys", "channel"),
-                      along("values", "values", "token"),
-                      {.name = "residual",
-                       .type = ParameterType::count,
-                       .default_value = 128.0,
-                       .minimum = 0,
-                       .maximum = 1e6,
-                       .words = {},
-                       .meaning = "the last entries of a head's cache, which stay exact"}};
+  entry.parameters = {
+      count_parameter("bits", 4.0, 2, 8, "bits of a number: 2, 4 or 8"),
+      count_parameter("group", 64.0, 8, 1024, "numbers that share a scale and a zero point"),
+      along("keys", "keys", "channel"), along("values", "values", "token"),
+      count_parameter("residual", 128.0, 0, 1e6,
+                      "the last entries of a head's cache, which stay exact")};
   entry.example = "full+quant(group=32,residual=32)";
   entry.variants = {{"KIVI-4: 4 bits, groups of 32", "quant(group=32)"},
                     {"KIVI-2: 2 bits, groups of 32", "quant(2,group=32)"},
@@ -81,8 +58,7 @@ PolicyEntry quant() {
     return "";
   };
   entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) {
-    std::vector<std::string> notes = {
-        "the bound of the perturbation does not hold for a quantised cache"};
+    Lines notes = {"the bound of the perturbation does not hold for a quantised cache"};
     if (part.count("residual") >= budget) {
       notes.push_back("quant keeps the last " + std::to_string(part.count("residual")) +
                       " entries exact, which the budget of " + std::to_string(budget) +
@@ -90,7 +66,6 @@ PolicyEntry quant() {
     }
     return notes;
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

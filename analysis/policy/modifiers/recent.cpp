@@ -4,11 +4,9 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry recent() {
-  PolicyEntry entry;
-  entry.name = "recent";
+void recent(PolicyEntry& entry) {
+  entry.traits.protects_last = true;
   entry.summary = "keeps the most recent entries, inside the budget";
-  entry.traits.reads_queries = false;
   entry.formula = "the last r entries of the cache are kept whatever their score";
   entry.source = "KeyDiff table 11 (10 % and 20 % of the budget); H2O (50 %)";
   entry.needs = "positions in the cache";
@@ -18,7 +16,6 @@ PolicyEntry recent() {
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Protection{.recent = part.share("r", context.budget)};
   }};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

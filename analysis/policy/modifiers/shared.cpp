@@ -16,12 +16,10 @@ namespace {
 enum class Sharing { mean, rank, votes };
 
 /// Heads that share a set have one score for each token.
-class SharedScore : public Score {
+class SharedScore : public ScoreOver {
  public:
   SharedScore(Sharing how, int group, int heads, std::unique_ptr<Score> base)
-      : how_(how), group_(group), heads_(heads), base_(std::move(base)) {}
-
-  void observe(const StepView& view, int head) override { base_->observe(view, head); }
+      : ScoreOver(std::move(base)), how_(how), group_(group), heads_(heads) {}
 
   void prepare(const StepView& view, int budget) override {
     base_->prepare(view, budget);
@@ -51,14 +49,9 @@ class SharedScore : public Score {
     protection_ = protection;
     base_->set_protection(protection);
   }
-  Protection protection() const override { return base_->protection(); }
-  void retain(const StepView& view, int head, const HeadDecision& decision) override {
-    base_->retain(view, head, decision);
-  }
   double rows_summed(const StepView& view) const override {
     return how_ == Sharing::mean ? base_->rows_summed(view) : 1.0;
   }
-  bool needs_values() const override { return base_->needs_values(); }
   bool keeps_small_scores() const override {
     return how_ == Sharing::mean && base_->keeps_small_scores();
   }
@@ -129,7 +122,6 @@ class SharedScore : public Score {
   Sharing how_;
   int group_;
   int heads_;
-  std::unique_ptr<Score> base_;
   Protection protection_;
   std::vector<std::vector<float>> shared_;  // [groups][n]
 };
@@ -156,10 +148,7 @@ std::string shared_refusal(const SpecPart& own, const PolicySpec& spec) {
 }
 }  // namespace
 
-PolicyEntry shared() {
-  PolicyEntry entry;
-  entry.name = "shared";
-  entry.traits.reads_queries = false;
+void shared(PolicyEntry& entry) {
   entry.summary = "all heads of a layer keep one set, as in engines with one block table";
   entry.formula =
       "one score of each token for all heads. how=mean: the mean of the heads' scores. rank: n "
@@ -174,14 +163,9 @@ PolicyEntry shared() {
   entry.work = "n Hk additions; rank, votes: Hk n log n comparisons";
   entry.parameters = {
       word_parameter("how", "mean", {"mean", "rank", "votes"}, "how the heads' scores become one"),
-      {.name = "by",
-       .type = ParameterType::number_or_word,
-       .default_value = std::string("layer"),
-       .minimum = 1,
-       .maximum = 4096,
-       .words = {"layer"},
-       .meaning = "who shares a set: all heads of a layer, or so many neighbouring "
-                  "key-value heads, such as those on one device"}};
+      number_or_word_parameter("by", std::string("layer"), 1, 4096, {"layer"},
+                               "who shares a set: all heads of a layer, or so many neighbouring "
+                               "key-value heads, such as those on one device")};
   entry.example = "h2o+shared";
   entry.variants = {{"mean of the scores", "shared"},
                     {"union of the heads' first choices", "shared(rank)"},
@@ -197,18 +181,15 @@ PolicyEntry shared() {
                                              std::move(base));
       }};
   entry.refusal = shared_refusal;
-  entry.doubts = [](const SpecPart& part, const PolicySpec& spec) {
-    std::vector<std::string> doubts;
+  entry.doubts = [](const SpecPart& part, const PolicySpec& spec) -> Lines {
     const ScoreScale scale = score_scale(spec);
-    if (part.word("how") == "mean" &&
-        (scale == ScoreScale::per_head || scale == ScoreScale::signed_own)) {
-      doubts.push_back("the scores of " + spec.score().name +
-                       " have a scale of their own in each head, so heads with large scores decide "
-                       "more; shared(rank) and shared(votes) do not depend on scales");
-    }
-    return doubts;
+    if (part.word("how") != "mean" ||
+        (scale != ScoreScale::per_head && scale != ScoreScale::signed_own))
+      return {};
+    return ("the scores of " + spec.score().name +
+            " have a scale of their own in each head, so heads with large scores decide "
+            "more; shared(rank) and shared(votes) do not depend on scales");
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -4,11 +4,9 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry sinks() {
-  PolicyEntry entry;
-  entry.name = "sinks";
+void sinks(PolicyEntry& entry) {
+  entry.traits.protects_first = true;
   entry.summary = "keeps the first tokens, inside the budget";
-  entry.traits.reads_queries = false;
   entry.formula = "tokens 0 to n - 1 are kept whatever their score";
   entry.source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks";
   entry.needs = "token indices";
@@ -18,7 +16,6 @@ PolicyEntry sinks() {
   entry.builder = ProtectionBuilder{[](const SpecPart& part, const LayerContext& context) {
     return Protection{.sink_tokens = part.share("n", context.budget)};
   }};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -4,11 +4,8 @@
 
 namespace kvloupe::policies {
 
-PolicyEntry slack() {
-  PolicyEntry entry;
-  entry.name = "slack";
+void slack(PolicyEntry& entry) {
   entry.summary = "acts once the cache exceeds the budget by more than m entries";
-  entry.traits.reads_queries = false;
   entry.formula =
       "entries leave, down to the budget N, where a head holds more than N + m entries (under "
       "adakv: where the layer's heads do on average). So a head holds at most N + m after a step";
@@ -37,7 +34,6 @@ PolicyEntry slack() {
     }
     return "";
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

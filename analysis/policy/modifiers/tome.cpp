@@ -74,10 +74,7 @@ class ToMe : public Merging {
 };
 }  // namespace
 
-PolicyEntry tome() {
-  PolicyEntry entry;
-  entry.name = "tome";
-  entry.traits.reads_queries = false;
+void tome(PolicyEntry& entry) {
   entry.summary = "the value of an evicted entry goes to the kept entry with the most similar key";
   entry.formula =
       "v_j <- (v_j + sum w_i v_i) / (1 + sum w_i) over the evicted i whose key is nearest to k_j, "
@@ -94,11 +91,7 @@ PolicyEntry tome() {
       number_parameter("threshold", 0.0, -1, 1, "a less similar entry is evicted without a trace")};
   entry.variants = {{"kvpress", "tome"}};
   entry.builder = MergingBuilder{made_of<ToMe>};
-  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
-    return std::vector<std::string>{
-        "the bound of the perturbation does not hold for a merged cache"};
-  };
-  return entry;
+  entry.notes = always("the bound of the perturbation does not hold for a merged cache");
 }
 
 }  // namespace kvloupe::policies

@@ -29,12 +29,9 @@ double tokens_needed(const SequenceTables& tables, int layer, int query_head, in
 }
 }  // namespace
 
-PolicyEntry zigzag() {
-  PolicyEntry entry;
-  entry.name = "zigzag";
+void zigzag(PolicyEntry& entry) {
   entry.summary =
       "layers that need many entries for most of their attention hold more; N is the mean";
-  entry.traits.reads_queries = false;
   entry.traits.reads_sequence = true;
   entry.formula =
       "layer l holds floor N + (1 - floor) N L M_l / sum M per head; M: mean over its query heads "
@@ -63,7 +60,6 @@ PolicyEntry zigzag() {
         return sum / heads;
       },
       [](const SpecPart& part, int budget) { return part.number("floor") * budget; });
-  return entry;
 }
 
 }  // namespace kvloupe::policies

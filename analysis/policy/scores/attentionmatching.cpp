@@ -147,22 +147,9 @@ ParameterInfo count(const char* name, double value, double least, double most,
                     const char* meaning) {
   return count_parameter(name, value, least, most, meaning);
 }
-
-ParameterInfo number(const char* name, SpecValue value, double least, double most,
-                     const char* other, const char* meaning) {
-  return {.name = name,
-          .type = ParameterType::number_or_word,
-          .default_value = std::move(value),
-          .minimum = least,
-          .maximum = most,
-          .words = {other},
-          .meaning = meaning};
-}
 }  // namespace
 
-PolicyEntry attentionmatching() {
-  PolicyEntry entry;
-  entry.name = "attentionmatching";
+void attentionmatching(PolicyEntry& entry) {
   entry.summary = "fewer entries with a log-bias and a refitted value match the attention to all";
   entry.traits.makes_entries = true;
   entry.traits_by_arguments = [](const SpecPart& part, PolicyTraits& traits) {
@@ -205,17 +192,19 @@ PolicyEntry attentionmatching() {
       word("by", {"rms", "mean", "max"}, "keys=highest: over the reference queries"),
       word("bias", {"fit", "zero"}, "zero: entries keep the logits of their keys"),
       word("values", {"refit", "keep"}, "keep: entries keep their values"),
-      number("least", std::string("auto"), -50, 50, "auto",
-             "the least log-bias; auto: -3, with keys=omp ln 1e-12"),
-      number("largest", std::string("auto"), -50, 50, "auto",
-             "the largest log-bias; auto: 3, with keys=omp 7"),
-      number("steps", std::string("auto"), 0, 100000, "auto",
-             "steps of projected gradient after least squares were clamped; auto: 2, with keys=omp "
-             "0"),
+      number_or_word_parameter("least", std::string("auto"), -50, 50, {"auto"},
+                               "the least log-bias; auto: -3, with keys=omp ln 1e-12"),
+      number_or_word_parameter("largest", std::string("auto"), -50, 50, {"auto"},
+                               "the largest log-bias; auto: 3, with keys=omp 7"),
+      number_or_word_parameter(
+          "steps", std::string("auto"), 0, 100000, {"auto"},
+          "steps of projected gradient after least squares were clamped; auto: 2, with keys=omp "
+          "0"),
       count("pick", 1.0, 1, 1024, "keys=omp: entries picked for one residual"),
       count("refit", 1.0, 1, 1024, "keys=omp: biases are fitted after so many rounds of picks"),
-      number("drop", -7.0, -50, 50, "none",
-             "keys=omp: picks with a smaller log-bias are replaced, up to three times"),
+      number_or_word_parameter(
+          "drop", -7.0, -50, 50, {"none"},
+          "keys=omp: picks with a smaller log-bias are replaced, up to three times"),
       count("most", 4096.0, 1, 1000000,
             "the most queries that a key-value head holds: every second, fourth, ... so far"),
       number_parameter(
@@ -244,11 +233,8 @@ PolicyEntry attentionmatching() {
     const MatchingRule rule(part);
     return rule.bias.least > rule.bias.largest ? "least exceeds largest; exchange them" : "";
   };
-  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
-    return std::vector<std::string>{
-        "the bound of the perturbation does not hold for a cache with synthetic entries"};
-  };
-  return entry;
+  entry.notes =
+      always("the bound of the perturbation does not hold for a cache with synthetic entries");
 }
 
 }  // namespace kvloupe::policies

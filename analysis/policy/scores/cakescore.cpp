@@ -25,14 +25,11 @@ class CakeScore : public WindowScore {
   /// The mean of the rows plus gamma times their variance: [n].
   std::vector<double> spread(const MatrixView& rows) const {
     const auto count = static_cast<double>(rows.rows());
-    const auto n = static_cast<int>(rows.cols());
-    std::vector<double> mean =
-        sum_of_rows(rows, n, [](double weight, std::size_t) { return weight; });
-    for (double& one : mean) one /= count;
+    std::vector<double> mean = mean_of_rows(rows);
     if (!(count > 1.0)) return mean;
-    const std::vector<double> squares = sum_of_rows(rows, n, [&](double weight, std::size_t i) {
-      return (weight - mean[i]) * (weight - mean[i]);
-    });
+    const std::vector<double> squares = sum_of_rows(
+        rows, static_cast<int>(rows.cols()),
+        [&](double weight, std::size_t i) { return (weight - mean[i]) * (weight - mean[i]); });
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += gamma_ * squares[i] / (count - 1.0);
     return mean;
   }
@@ -41,9 +38,7 @@ class CakeScore : public WindowScore {
 };
 }  // namespace
 
-PolicyEntry cakescore() {
-  PolicyEntry entry;
-  entry.name = "cakescore";
+void cakescore(PolicyEntry& entry) {
   entry.summary = "the mean attention of the last queries plus gamma times its variance";
   entry.formula =
       "score_i = mean over kernel neighbours before the window of the mean over the group of "
@@ -60,7 +55,6 @@ PolicyEntry cakescore() {
   entry.variants = {{"the paper, with its budgets of layers", "cakescore+cake"}};
   entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<CakeScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -16,12 +16,9 @@ namespace {
 class CapKvScore : public Score {
  public:
   CapKvScore(const SpecPart& part, const LayerContext& context)
-      : model_(context.model),
-        tau_(part.number("tau")),
-        cosine_(part.count("cosine") == 1),
-        future_(part.count("future")),
+      : part_(part),
+        model_(context.model),
         sinks_(part.count("sinks")),
-        epsilon_(part.number("epsilon")),
         rope_(context.model),
         moments_(context.model, QueryMoments::Frame::unrotated, sinks_, false) {}
 
@@ -29,7 +26,7 @@ class CapKvScore : public Score {
   bool needs_values() const override { return true; }
   void observe(const StepView& view, int head) override { moments_.observe(view, head); }
   void prepare(const StepView& view, int /*budget*/) override {
-    rotation_.emplace(rope_, view.block.end, future_);
+    rotation_.emplace(rope_, view.block.end, part_.count("future"));
   }
 
   std::vector<float> score(const StepView& view, int head) override {
@@ -44,7 +41,8 @@ class CapKvScore : public Score {
       std::vector<double> own(n, 0.0);
       if (count == 0) return own;
       const Eigen::ArrayXd weights = weights_of(keys, lengths, query_head);
-      const Rows weighted = (weights + epsilon_).sqrt().matrix().asDiagonal() * values;
+      const Rows weighted =
+          (weights + part_.number("epsilon")).sqrt().matrix().asDiagonal() * values;
       Eigen::MatrixXd sum = Eigen::MatrixXd::Identity(values.cols(), values.cols());
       sum.selfadjointView<Eigen::Lower>().rankUpdate(weighted.transpose());
       const Eigen::LLT<Eigen::MatrixXd, Eigen::Lower> factor(sum);
@@ -67,28 +65,23 @@ class CapKvScore : public Score {
                             int query_head) const {
     const Eigen::VectorXd anchor = rotation_->of(moments_.of(query_head).mean());
     Eigen::ArrayXd cosines = keys * anchor;
-    if (cosine_) {
+    if (part_.count("cosine") == 1) {
       const Eigen::ArrayXd lengths = anchor.norm() * key_lengths;
       cosines = (lengths > 0.0).select(cosines / lengths, 0.0);
     }
-    return (tau_ * (cosines - cosines.maxCoeff())).exp();
+    return (part_.number("tau") * (cosines - cosines.maxCoeff())).exp();
   }
 
+  SpecPart part_;
   ModelInfo model_;
-  double tau_;
-  bool cosine_;
-  int future_;
   int sinks_;
-  double epsilon_;
   Rope rope_;
   QueryMoments moments_;
   std::optional<FutureRotation> rotation_;
 };
 }  // namespace
 
-PolicyEntry capkv() {
-  PolicyEntry entry;
-  entry.name = "capkv";
+void capkv(PolicyEntry& entry) {
   entry.summary =
       "entries that later queries point to and whose value the others cannot stand in for";
   entry.formula =
@@ -112,7 +105,6 @@ PolicyEntry capkv() {
   entry.variants = {{"kvpress", "capkv"}};
   entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<CapKvScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

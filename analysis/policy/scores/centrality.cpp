@@ -10,15 +10,11 @@ namespace kvloupe::policies {
 namespace {
 class CentralityScore : public Score {
  public:
-  explicit CentralityScore(const SpecPart& part)
-      : damping_(part.number("damping")),
-        steps_(part.count("steps")),
-        temperature_(part.number("temperature")),
-        uniform_(part.word("base") == "uniform"),
-        sinks_(part.count("sinks")),
-        recent_(part.count("recent")) {}
+  explicit CentralityScore(const SpecPart& part) : part_(part) {}
 
-  Protection protection() const override { return {.sink_tokens = sinks_, .window = recent_}; }
+  Protection protection() const override {
+    return {.sink_tokens = part_.count("sinks"), .window = part_.count("recent")};
+  }
 
   std::vector<float> score(const StepView& view, int head) override {
     const MatrixView& keys = view.caches[static_cast<std::size_t>(head)].keys;
@@ -26,33 +22,28 @@ class CentralityScore : public Score {
     const Eigen::VectorXd lengths = unit.rowwise().norm();
     for (Eigen::Index i = 0; i < unit.rows(); ++i) unit.row(i) /= std::max(lengths[i], 1e-8);
     Eigen::VectorXd base = Eigen::VectorXd::Constant(keys.rows(), 1.0);
-    if (!uniform_) base = (-(lengths.array() - lengths.minCoeff()) / temperature_).exp();
+    if (part_.word("base") == "keynorm")
+      base = (-(lengths.array() - lengths.minCoeff()) / part_.number("temperature")).exp();
     base /= base.sum();
     Eigen::VectorXd centrality = base;
-    for (int step = 0; step < steps_; ++step) {
+    const double damping = part_.number("damping");
+    for (int step = 0; step < part_.count("steps"); ++step) {
       // (1 + cos)/2 of all pairs times the vector, without the matrix of pairs.
       const Eigen::VectorXd along = unit.transpose() * centrality;
       Eigen::VectorXd passed = (0.5 * (unit * along)).array() + 0.5 * centrality.sum();
       passed /= passed.cwiseAbs().sum() + 1e-8;
-      centrality = damping_ * passed + (1.0 - damping_) * base;
+      centrality = damping * passed + (1.0 - damping) * base;
     }
     std::vector<double> scores(centrality.data(), centrality.data() + centrality.size());
     return to_float(scores);
   }
 
  private:
-  double damping_;
-  int steps_;
-  double temperature_;
-  bool uniform_;
-  int sinks_;
-  int recent_;
+  SpecPart part_;
 };
 }  // namespace
 
-PolicyEntry centrality() {
-  PolicyEntry entry;
-  entry.name = "centrality";
+void centrality(PolicyEntry& entry) {
   entry.summary = "keys that are important by themselves, or similar to keys that are";
   entry.traits.reads_queries = false;
   entry.formula =
@@ -74,7 +65,6 @@ PolicyEntry centrality() {
       count_parameter("recent", 8.0, 0, 1e6, "last entries that are always kept")};
   entry.own_protection = protects("sinks", "recent");
   entry.builder = ScoreBuilder{made_of<CentralityScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -49,10 +49,7 @@ class CompactorScore : public Score {
                           .padded = part.count("padded") == 1,
                           .first_token = first_,
                           .hold_back = last_}),
-        keys_(leverage_of_heads(context,
-                                {.sketch = part.count("sketch"),
-                                 .ridge = part.number("ridge"),
-                                 .seed = static_cast<std::uint64_t>(part.number("seed"))})) {}
+        keys_(leverage_of_heads(part, context)) {}
 
   Protection protection() const override { return {.sink_tokens = first_, .window = last_}; }
   bool needs_values() const override { return true; }
@@ -96,9 +93,10 @@ class CompactorScore : public Score {
     return to_float(scores_[static_cast<std::size_t>(head)]);
   }
 
-  void retain(const StepView&, int head, const HeadDecision& decision) override {
+  void retain(const StepView& view, int head, const HeadDecision& decision) override {
+    const auto index = static_cast<std::size_t>(head);
     chunks_.retain(head, decision);
-    keys_[static_cast<std::size_t>(head)].retain(decision);
+    keys_[index].retain(view.caches[index], decision);
   }
 
  private:
@@ -144,9 +142,7 @@ class CompactorScore : public Score {
 };
 }  // namespace
 
-PolicyEntry compactor() {
-  PolicyEntry entry;
-  entry.name = "compactor";
+void compactor(PolicyEntry& entry) {
   entry.summary = "keys that stand alone, and entries that their own chunk attends to";
   entry.formula =
       "score_i = blending · z(leverage_i) + z(noncausal_i), z: standard scores over the entries of "
@@ -160,13 +156,9 @@ PolicyEntry compactor() {
       "for the next step, and count 0 if they must be scored before. The first tokens are in no "
       "chunk";
   entry.parameters = {
-      {.name = "blending",
-       .type = ParameterType::number_or_word,
-       .default_value = std::string("ratio"),
-       .minimum = 0,
-       .maximum = 1000,
-       .words = {"ratio"},
-       .meaning = "weight of the leverage; ratio: the share of the head's entries that must leave"},
+      number_or_word_parameter(
+          "blending", std::string("ratio"), 0, 1000, {"ratio"},
+          "weight of the leverage; ratio: the share of the head's entries that must leave"),
       count_parameter("first", 8.0, 0, 1e6, "first tokens that are always kept"),
       count_parameter("last", 4.0, 0, 1e6, "last entries that are always kept"),
       count_parameter("sketch", 48.0, 0, 4096, "as in leverage"),
@@ -180,7 +172,6 @@ PolicyEntry compactor() {
                     {"kvpress under AdaKV", "compactor(scaled=0,padded=1)+adakv"}};
   entry.own_protection = protects("first", "last");
   entry.builder = ScoreBuilder{made_of<CompactorScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -57,9 +57,7 @@ class CurScore : public Score {
 };
 }  // namespace
 
-PolicyEntry cur() {
-  PolicyEntry entry;
-  entry.name = "cur";
+void cur(PolicyEntry& entry) {
   entry.summary = "entries whose key and value are long beside those of their neighbours";
   entry.traits.reads_queries = false;
   entry.formula =
@@ -74,13 +72,9 @@ PolicyEntry cur() {
       word_parameter("of", "product", {"product", "mean", "keys", "values"},
                      "product of the shares of key and value, their mean, or one of them")};
   entry.variants = {{"kvpress", "cur"}};
-  entry.cost = [](const SpecPart&) {
-    const auto entries = [](const StepShape& step) { return step.entries; };
-    return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
-  };
+  entry.cost = costs("O(N + B)", [](const StepShape& step) { return step.entries; });
   entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<CurScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -146,9 +146,7 @@ class DefensiveScore : public WindowScore {
 };
 }  // namespace
 
-PolicyEntry defensive() {
-  PolicyEntry entry;
-  entry.name = "defensive";
+void defensive(PolicyEntry& entry) {
   entry.summary =
       "the largest attention that any of the last queries pays, times the output's share";
   entry.formula =
@@ -177,7 +175,6 @@ PolicyEntry defensive() {
                     {"without W_O", "defensive(outputs=0)"}};
   entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<DefensiveScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

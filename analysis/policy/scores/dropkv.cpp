@@ -84,9 +84,7 @@ class DropKvScore : public WindowScore {
 };
 }  // namespace
 
-PolicyEntry dropkv() {
-  PolicyEntry entry;
-  entry.name = "dropkv";
+void dropkv(PolicyEntry& entry) {
   entry.summary = "how far the outputs of the last queries would move without an entry";
   entry.formula =
       "score_j = mean over kernel neighbours before the window of Σ over the last window queries "
@@ -100,7 +98,6 @@ PolicyEntry dropkv() {
   entry.variants = {{"kvpress", "dropkv"}};
   entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<DropKvScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

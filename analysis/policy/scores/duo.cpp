@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -73,7 +72,6 @@ class Duo : public LayerPolicy {
       HeadDecision& decision = decisions[head];
       const auto& tokens = view.caches[head].tokens;
       const int n = static_cast<int>(tokens.size());
-      decision.threshold = std::numeric_limits<float>::quiet_NaN();
       std::vector<Fate> fates(tokens.size(), Fate::evicted);
       for (int row = 0; row < n; ++row) {
         const auto index = static_cast<std::size_t>(row);
@@ -98,9 +96,7 @@ class Duo : public LayerPolicy {
 };
 }  // namespace
 
-PolicyEntry duo() {
-  PolicyEntry entry;
-  entry.name = "duo";
+void duo(PolicyEntry& entry) {
   entry.summary =
       "heads that look far back keep all entries, the others only the first and the last";
   entry.traits.reads_queries = false;
@@ -124,12 +120,9 @@ PolicyEntry duo() {
       count_parameter("recent", 256.0, 0, 1e6, "last entries that streaming heads keep"),
       count_parameter("positions", 500.0, 1, 100000,
                       "number of distances over which a head's score is the mean"),
-      {.name = "table",
-       .type = ParameterType::text,
-       .default_value = std::string(),
-       .meaning = "a file with a score for each layer and head, in quotes (as for headbudgets); "
-                  "higher: looks farther back",
-       .names_file = true},
+      file_parameter("table",
+                     "a file with a score for each layer and head, in quotes (as for headbudgets); "
+                     "higher: looks farther back"),
       statistics_parameter()};
   entry.example = "duo(sinks=4,recent=64)";
   entry.variants = {{"the paper, and kvpress", "duo"}};
@@ -139,14 +132,12 @@ PolicyEntry duo() {
   };
   entry.notes = [](const SpecPart& part, const ModelInfo& model, int) {
     const long heads = model.all_cache_heads();
-    return std::vector<std::string>{
-        "duo: " +
-        std::to_string(
-            std::lround(std::nearbyint(part.number("streaming") * static_cast<double>(heads)))) +
-        " of " + std::to_string(heads) +
-        " heads keep their first and last entries only; the budget has no effect"};
+    return "duo: " +
+           std::to_string(
+               std::lround(std::nearbyint(part.number("streaming") * static_cast<double>(heads)))) +
+           " of " + std::to_string(heads) +
+           " heads keep their first and last entries only; the budget has no effect";
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -89,9 +89,7 @@ void check_layers(const SpecPart& part, const ModelInfo& model) {
 
 }  // namespace
 
-PolicyEntry epikv() {
-  PolicyEntry entry;
-  entry.name = "epikv";
+void epikv(PolicyEntry& entry) {
   entry.summary =
       "tokens at which the residual stream moves far in a middle layer, but not in a later one";
   entry.traits.reads_queries = false;
@@ -131,7 +129,6 @@ PolicyEntry epikv() {
   entry.limits = [](const SpecPart& part, const ModelInfo& model, int, int) {
     check_layers(part, model);
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -179,9 +179,7 @@ class ExpectedScore : public Score {
 };
 }  // namespace
 
-PolicyEntry expected() {
-  PolicyEntry entry;
-  entry.name = "expected";
+void expected(PolicyEntry& entry) {
   entry.summary = "the attention that later queries are expected to pay, times the value's length";
   entry.formula =
       "score_i = (mean over the group of softmax_i(s k_i·μ' + s²/2 k_iᵀΣ'k_i) + epsilon) ‖v_i‖₂; "
@@ -203,19 +201,15 @@ PolicyEntry expected() {
       flag_parameter("covariance", 1.0, "0: the queries' mean alone"),
       flag_parameter("value_norm", 1.0, "0: not multiplied by the value's length"),
       number_parameter("epsilon", 0.0, 0, 1e6, "added to the attention before it is multiplied"),
-      {.name = "statistics",
-       .type = ParameterType::text,
-       .default_value = std::string(),
-       .meaning =
-           "a trace of the same model, in quotes, whose queries give μ and Σ (divided by one "
-           "less than their number); without it, the queries so far",
-       .names_file = true}};
+      file_parameter(
+          "statistics",
+          "a trace of the same model, in quotes, whose queries give μ and Σ (divided by one "
+          "less than their number); without it, the queries so far")};
   entry.variants = {{"the paper, and kvpress", "expected"},
                     {"kvpress under AdaKV", "expected(epsilon=0.01)+adakv"},
                     {"with CriticalKV, as kvpress asks", "expected(value_norm=0)+critical"}};
   entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<ExpectedScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

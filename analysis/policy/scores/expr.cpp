@@ -121,15 +121,7 @@ class ExprScore : public Score {
   std::vector<double> rows_mean(const StepView& view, int head, int count) const {
     const std::size_t n = view.caches[static_cast<std::size_t>(head)].tokens.size();
     return group_mean(model_, head, n, [&](int query_head) {
-      const MatrixView rows = view.attention->last_rows(query_head, count);
-      std::vector<double> mean(n, 0.0);
-      for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-        for (std::size_t i = 0; i < n; ++i) {
-          mean[i] += static_cast<double>(rows(r, static_cast<Eigen::Index>(i)));
-        }
-      }
-      for (double& value : mean) value /= static_cast<double>(rows.rows());
-      return mean;
+      return mean_of_rows(view.attention->last_rows(query_head, count));
     });
   }
 
@@ -169,9 +161,7 @@ std::optional<TextProblem> check(std::string_view text) {
 }
 }  // namespace
 
-PolicyEntry expr() {
-  PolicyEntry entry;
-  entry.name = "expr";
+void expr(PolicyEntry& entry) {
   entry.summary = "your own formula of each entry's attention, key, value and age";
   entry.formula =
       "score_i = the formula over attn_last, attn_sum, attn_window (means over the group: of the "
@@ -184,12 +174,8 @@ PolicyEntry expr() {
   entry.needs = "what its variables need";
   entry.work = "that of its variables";
   entry.example = "expr(\"rank(smooth(attn_window, 7)) - rank(cos_anchor)\")";
-  entry.parameters = {{.name = "formula",
-                       .type = ParameterType::text,
-                       .default_value = std::string(),
-                       .meaning = "the formula, in quotes",
-                       .required = true,
-                       .check = check}};
+  entry.parameters = {text_parameter("formula", "", "the formula, in quotes", check)};
+  entry.parameters.front().required = true;
   entry.traits.reads_output_weights = true;
   entry.builder = ScoreBuilder{
       [](const SpecPart& part, const LayerContext& context) {
@@ -201,7 +187,6 @@ PolicyEntry expr() {
         }
       },
       ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

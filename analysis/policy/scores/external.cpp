@@ -1,7 +1,6 @@
 // external: the sets another program kept.
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "analysis/error.h"
@@ -21,7 +20,6 @@ class External : public LayerPolicy {
     for (std::size_t head = 0; head < decisions.size(); ++head) {
       HeadDecision& decision = decisions[head];
       const auto& tokens = view.caches[head].tokens;
-      decision.threshold = std::numeric_limits<float>::quiet_NaN();
       if (sets_.once() && view.step != *sets_.once()) {
         decision.kept.resize(tokens.size());
         std::iota(decision.kept.begin(), decision.kept.end(), 0);
@@ -64,9 +62,7 @@ class External : public LayerPolicy {
 };
 }  // namespace
 
-PolicyEntry external() {
-  PolicyEntry entry;
-  entry.name = "external";
+void external(PolicyEntry& entry) {
   entry.summary = "the sets in a file that `export-sets`, `replay --json` or another program wrote";
   entry.traits.reads_queries = false;
   entry.formula =
@@ -75,18 +71,12 @@ PolicyEntry external() {
   entry.source = "shows the decisions of another program";
   entry.needs = "the file";
   entry.work = "n comparisons";
-  entry.parameters = {{.name = "file",
-                       .type = ParameterType::text,
-                       .default_value = std::string(),
-                       .meaning = "the file, JSON or safetensors (docs/sets.md), in quotes",
-                       .required = true,
-                       .names_file = true}};
+  entry.parameters = {
+      file_parameter("file", "the file, JSON or safetensors (docs/sets.md), in quotes", true)};
   entry.builder = WholePolicyBuilder{made_of<External>};
   entry.notes = [](const SpecPart& part, const ModelInfo&, int) {
-    return std::vector<std::string>{"external keeps the sets of " + part.word("file") +
-                                    "; the budget has no effect"};
+    return "external keeps the sets of " + part.word("file") + "; the budget has no effect";
   };
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -1,6 +1,5 @@
 // full: the cache without eviction.
 
-#include <limits>
 #include <numeric>
 
 #include "analysis/policy/policies.h"
@@ -15,16 +14,13 @@ class Full : public LayerPolicy {
     for (std::size_t head = 0; head < decisions.size(); ++head) {
       decisions[head].kept.resize(view.caches[head].tokens.size());
       std::iota(decisions[head].kept.begin(), decisions[head].kept.end(), 0);
-      decisions[head].threshold = std::numeric_limits<float>::quiet_NaN();
     }
     return decisions;
   }
 };
 }  // namespace
 
-PolicyEntry full() {
-  PolicyEntry entry;
-  entry.name = "full";
+void full(PolicyEntry& entry) {
   entry.summary = "the whole cache, whatever the budget";
   entry.formula = "every entry is kept";
   entry.source = "the reference every policy is measured against";
@@ -33,10 +29,7 @@ PolicyEntry full() {
   entry.builder = WholePolicyBuilder{made_of<Full>};
   entry.traits.keeps_everything = true;
   entry.traits.reads_queries = false;
-  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
-    return std::vector<std::string>{"full keeps every entry; the budget has no effect"};
-  };
-  return entry;
+  entry.notes = always("full keeps every entry; the budget has no effect");
 }
 
 }  // namespace kvloupe::policies

@@ -40,9 +40,7 @@ class H2oScore : public Score {
 };
 }  // namespace
 
-PolicyEntry h2o() {
-  PolicyEntry entry;
-  entry.name = "h2o";
+void h2o(PolicyEntry& entry) {
   entry.summary = "heavy hitters: the attention that an entry has received so far";
   entry.formula = "a_i <- a_i + sum over the step's queries of A[:, i], mean over the group";
   entry.source = "Zhang et al., H2O; KeyDiff A.1; CAOTE eq. 28";
@@ -57,13 +55,9 @@ PolicyEntry h2o() {
   entry.variants = {{"plain (KeyDiff A.1, CAOTE eq. 28): the sum", "h2o"},
                     {"the original: half the budget recent", "h2o+recent(50%)"},
                     {"kvpress: mean over the queries that could see it", "h2o(normalise=visible)"}};
-  entry.cost = [](const SpecPart&) {
-    // NB + B² = nB.
-    const auto rows = [](const StepShape& step) { return step.entries * step.block; };
-    return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
-  };
+  // NB + B² = nB.
+  entry.cost = costs("O(NB + B²)", [](const StepShape& step) { return step.entries * step.block; });
   entry.builder = ScoreBuilder{made_of<H2oScore>};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

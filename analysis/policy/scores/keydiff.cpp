@@ -16,32 +16,34 @@ enum class Metric { cosine, dot, euclidean };
 /// One head: norms and the sum over the cache of k̂, or of k, are held across steps.
 class KeyDiffHead {
  public:
-  explicit KeyDiffHead(Anchor anchor) : anchor_(anchor) {}
+  KeyDiffHead(Anchor anchor, Metric metric) : anchor_(anchor), metric_(metric) {}
 
-  void observe(const MatrixView& keys) {
+  void observe(const CacheView& cache) {
+    const MatrixView& keys = cache.keys;
     if (sum_.size() == 0) sum_ = Eigen::VectorXd::Zero(keys.cols());
     norms_.observe(keys, [&](Eigen::Index row) { add(keys, row, 1.0); });
   }
 
-  void retain(const MatrixView& keys, const HeadDecision& decision) {
-    norms_.retain(decision, [&](Eigen::Index row) { add(keys, row, -1.0); });
+  void retain(const CacheView& cache, const HeadDecision& decision) {
+    norms_.retain(decision, [&](Eigen::Index row) { add(cache.keys, row, -1.0); });
   }
 
-  std::vector<float> score(const MatrixView& keys, Metric metric) const {
-    if (anchor_ == Anchor::pairwise) return pairwise(keys, metric);
+  std::vector<float> score(const CacheView& cache) const {
+    const MatrixView& keys = cache.keys;
+    if (anchor_ == Anchor::pairwise) return pairwise(keys);
     const Eigen::VectorXd direction = anchor_of(keys);
     const Eigen::Index n = keys.rows();
     std::vector<float> result(static_cast<std::size_t>(n));
     Eigen::Map<Eigen::VectorXf> scores(result.data(), n);
-    if (metric == Metric::euclidean) {
+    if (metric_ == Metric::euclidean) {
       scores = (keys.rowwise() - direction.transpose().cast<float>()).rowwise().norm();
       return result;
     }
     // cosine: −⟨anchor/‖anchor‖, k_i⟩/‖k_i‖, 0 where either is zero.
-    const double length = metric == Metric::cosine ? direction.norm() : 1.0;
+    const double length = metric_ == Metric::cosine ? direction.norm() : 1.0;
     if (length == 0.0) return result;
     scores.noalias() = keys * (-direction / length).cast<float>().eval();
-    if (metric == Metric::cosine) {
+    if (metric_ == Metric::cosine) {
       for (Eigen::Index i = 0; i < n; ++i)
         scores[i] = norms_[i] > 0.0F ? scores[i] / norms_[i] : 0.0F;
     }
@@ -81,10 +83,10 @@ class KeyDiffHead {
 
   /// Eq. 7: −Σ_j cos(k_i, k_j), j = i included; for the other metrics −Σ_j ⟨k_i, k_j⟩, Σ_j ‖k_i −
   /// k_j‖. A sum of products is one product with the sum: only distances take n² d operations.
-  std::vector<float> pairwise(const MatrixView& keys, Metric metric) const {
+  std::vector<float> pairwise(const MatrixView& keys) const {
     const Eigen::Index n = keys.rows();
     Matrix rows = keys;
-    if (metric == Metric::cosine) {
+    if (metric_ == Metric::cosine) {
       for (Eigen::Index i = 0; i < n; ++i) {
         if (norms_[i] > 0.0F) rows.row(i) /= norms_[i];
       }
@@ -93,7 +95,7 @@ class KeyDiffHead {
     const Eigen::RowVectorXd sum = rows.cast<double>().colwise().sum();
     for (Eigen::Index i = 0; i < n; ++i) {
       result[static_cast<std::size_t>(i)] = static_cast<float>(
-          metric == Metric::euclidean
+          metric_ == Metric::euclidean
               ? (rows.rowwise() - rows.row(i)).rowwise().norm().cast<double>().sum()
               : -rows.row(i).cast<double>().dot(sum));
     }
@@ -101,32 +103,9 @@ class KeyDiffHead {
   }
 
   Anchor anchor_;
+  Metric metric_;
   KeyNorms norms_;
   Eigen::VectorXd sum_;  // Σ k̂_j for anchor=mean, Σ k_j for rawmean
-};
-
-class KeyDiffScore : public Score {
- public:
-  KeyDiffScore(const ModelInfo& model, Anchor anchor, Metric metric)
-      : metric_(metric),
-        heads_(static_cast<std::size_t>(model.num_kv_heads), KeyDiffHead(anchor)) {}
-
-  void observe(const StepView& view, int head) override {
-    const auto index = static_cast<std::size_t>(head);
-    heads_[index].observe(view.caches[index].keys);
-  }
-  std::vector<float> score(const StepView& view, int head) override {
-    const auto index = static_cast<std::size_t>(head);
-    return heads_[index].score(view.caches[index].keys, metric_);
-  }
-  void retain(const StepView& view, int head, const HeadDecision& decision) override {
-    const auto index = static_cast<std::size_t>(head);
-    heads_[index].retain(view.caches[index].keys, decision);
-  }
-
- private:
-  Metric metric_;
-  std::vector<KeyDiffHead> heads_;  // [Hk]
 };
 
 /// In the order of the enumerators.
@@ -139,9 +118,7 @@ Enum choice(const std::vector<std::string>& words, const std::string& word) {
 }
 }  // namespace
 
-PolicyEntry keydiff() {
-  PolicyEntry entry;
-  entry.name = "keydiff";
+void keydiff(PolicyEntry& entry) {
   entry.summary = "keeps the keys least similar to their anchor, the mean direction";
   entry.traits.reads_queries = false;
   entry.formula = "score_i = -cos(anchor, k_i), anchor = mean of the normalised keys in the cache";
@@ -170,12 +147,12 @@ PolicyEntry keydiff() {
   };
   entry.builder =
       ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-                     return std::make_unique<KeyDiffScore>(
-                         context.model, choice<Anchor>(anchor_words(), part.word("anchor")),
-                         choice<Metric>(metric_words(), part.word("metric")));
+                     const KeyDiffHead head(choice<Anchor>(anchor_words(), part.word("anchor")),
+                                            choice<Metric>(metric_words(), part.word("metric")));
+                     return std::make_unique<ScoreOfHeads<KeyDiffHead>>(
+                         std::vector(static_cast<std::size_t>(context.model.num_kv_heads), head));
                    },
                    ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

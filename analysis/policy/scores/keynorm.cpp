@@ -1,38 +1,29 @@
 // keynorm: entries with small keys are kept.
 
 #include "analysis/policy/kit/key_norms.h"
+#include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/policies.h"
 
 namespace kvloupe::policies {
 
 namespace {
 /// score_i = −‖k_i‖₂ (KeyDiff table 8).
-class KeyNormScore : public Score {
- public:
-  explicit KeyNormScore(const LayerContext& context)
-      : norms_(static_cast<std::size_t>(context.model.num_kv_heads)) {}
-
-  void observe(const StepView& view, int head) override {
-    const auto index = static_cast<std::size_t>(head);
-    norms_[index].observe(view.caches[index].keys, [](Eigen::Index) {});
+struct KeyNormHead : KeyNorms {
+  void observe(const CacheView& cache) {
+    KeyNorms::observe(cache.keys, [](Eigen::Index) {});
   }
-  std::vector<float> score(const StepView&, int head) override {
-    std::vector<float> result = norms_[static_cast<std::size_t>(head)].values();
+  std::vector<float> score(const CacheView&) const {
+    std::vector<float> result = values();
     for (float& value : result) value = -value;
     return result;
   }
-  void retain(const StepView&, int head, const HeadDecision& decision) override {
-    norms_[static_cast<std::size_t>(head)].retain(decision, [](Eigen::Index) {});
+  void retain(const CacheView&, const HeadDecision& decision) {
+    KeyNorms::retain(decision, [](Eigen::Index) {});
   }
-
- private:
-  std::vector<KeyNorms> norms_;  // [Hk]
 };
 }  // namespace
 
-PolicyEntry keynorm() {
-  PolicyEntry entry;
-  entry.name = "keynorm";
+void keynorm(PolicyEntry& entry) {
   entry.summary = "keeps entries with small keys (KeyL2Norm)";
   entry.traits.reads_queries = false;
   entry.formula = "score_i = -||k_i||";
@@ -40,8 +31,12 @@ PolicyEntry keynorm() {
   entry.needs = "keys";
   entry.work = "n d operations per head";
   entry.differences = "the authors' code starts at 2048 tokens and skips the first two layers";
-  entry.builder = ScoreBuilder{made_of<KeyNormScore>, ScoreScale::signed_own};
-  return entry;
+  entry.builder = ScoreBuilder{
+      [](const SpecPart&, const LayerContext& context) {
+        return std::make_unique<ScoreOfHeads<KeyNormHead>>(
+            std::vector<KeyNormHead>(static_cast<std::size_t>(context.model.num_kv_heads)));
+      },
+      ScoreScale::signed_own};
 }
 
 }  // namespace kvloupe::policies

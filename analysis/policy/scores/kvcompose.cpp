@@ -52,9 +52,7 @@ std::vector<std::vector<float>> scores_of(const ProbeInfo& probe, const LayerPro
 }
 }  // namespace
 
-PolicyEntry kvcompose() {
-  PolicyEntry entry;
-  entry.name = "kvcompose";
+void kvcompose(PolicyEntry& entry) {
   entry.summary = "the most attention an entry gets while the model reads the context again";
   entry.traits.reads_queries = false;
   entry.traits.reads_sequence = true;
@@ -90,7 +88,6 @@ PolicyEntry kvcompose() {
             });
       },
       ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

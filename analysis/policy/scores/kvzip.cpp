@@ -50,9 +50,7 @@ std::vector<std::vector<float>> scores_of(const ProbeInfo& probe, const LayerPro
 }
 }  // namespace
 
-PolicyEntry kvzip() {
-  PolicyEntry entry;
-  entry.name = "kvzip";
+void kvzip(PolicyEntry& entry) {
   entry.summary = "the most attention an entry gets while the model repeats the context";
   entry.traits.reads_queries = false;
   entry.traits.reads_sequence = true;
@@ -98,7 +96,6 @@ PolicyEntry kvzip() {
             });
       },
       ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

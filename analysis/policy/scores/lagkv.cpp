@@ -85,9 +85,7 @@ class LagKvScore : public Score {
 };
 }  // namespace
 
-PolicyEntry lagkv() {
-  PolicyEntry entry;
-  entry.name = "lagkv";
+void lagkv(PolicyEntry& entry) {
   entry.summary = "entries whose key and value stand out against the entries that follow";
   entry.traits.reads_queries = false;
   entry.formula =
@@ -107,25 +105,18 @@ PolicyEntry lagkv() {
       flag_parameter("cross", 0.0, "1: the deviations themselves, not their ranks")};
   entry.variants = {{"the paper, and kvpress", "lagkv"},
                     {"kvpress under AdaKV", "lagkv(cross=1)+adakv"}};
-  entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) {
-    std::vector<std::string> notes;
+  entry.notes = [](const SpecPart& part, const ModelInfo&, int budget) -> Lines {
     const int least = part.count("sinks") + 2 * part.count("lag");
-    if (budget + 1 < least) {
-      notes.push_back("lagkv compares partitions from " + std::to_string(least) +
-                      " entries on (sinks + 2 lag): in steps of fewer than " +
-                      std::to_string(least - budget) + " tokens it keeps what sink(" +
-                      std::to_string(part.count("sinks")) +
-                      ") keeps; choose a smaller lag, a larger budget or larger blocks");
-    }
-    return notes;
+    if (budget + 1 >= least) return {};
+    return ("lagkv compares partitions from " + std::to_string(least) +
+            " entries on (sinks + 2 lag): in steps of fewer than " +
+            std::to_string(least - budget) + " tokens it keeps what sink(" +
+            std::to_string(part.count("sinks")) +
+            ") keeps; choose a smaller lag, a larger budget or larger blocks");
   };
-  entry.cost = [](const SpecPart&) {
-    const auto entries = [](const StepShape& step) { return step.entries; };
-    return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
-  };
+  entry.cost = costs("O(N + B)", [](const StepShape& step) { return step.entries; });
   entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<LagKvScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -41,9 +41,7 @@ class LavaScore : public WindowScore {
 };
 }  // namespace
 
-PolicyEntry lavascore() {
-  PolicyEntry entry;
-  entry.name = "lavascore";
+void lavascore(PolicyEntry& entry) {
   entry.summary = "the attention of the last queries times the longest value of the head";
   entry.formula =
       "score_i = max over the group of max over kernel neighbours before the window of mean_w A[w, "
@@ -60,7 +58,6 @@ PolicyEntry lavascore() {
   entry.variants = {{"the paper", "lavascore+adakv(0)+lava"}};
   entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<LavaScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

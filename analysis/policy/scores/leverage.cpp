@@ -6,35 +6,7 @@
 
 namespace kvloupe::policies {
 
-namespace {
-class LeverageScore : public Score {
- public:
-  LeverageScore(const SpecPart& part, const LayerContext& context)
-      : keys_(leverage_of_heads(context,
-                                {.sketch = part.count("sketch"),
-                                 .ridge = part.number("ridge"),
-                                 .seed = static_cast<std::uint64_t>(part.number("seed"))})) {}
-
-  void observe(const StepView& view, int head) override {
-    const auto index = static_cast<std::size_t>(head);
-    keys_[index].observe(view.caches[index]);
-  }
-  std::vector<float> score(const StepView& view, int head) override {
-    const auto index = static_cast<std::size_t>(head);
-    return to_float(keys_[index].scores(0, std::ssize(view.caches[index].tokens)));
-  }
-  void retain(const StepView&, int head, const HeadDecision& decision) override {
-    keys_[static_cast<std::size_t>(head)].retain(decision);
-  }
-
- private:
-  std::vector<LeverageKeys> keys_;  // [Hk]
-};
-}  // namespace
-
-PolicyEntry leverage() {
-  PolicyEntry entry;
-  entry.name = "leverage";
+void leverage(PolicyEntry& entry) {
   entry.summary = "keys, before RoPE, that the others cannot stand in for";
   entry.traits.reads_queries = false;
   entry.formula =
@@ -53,8 +25,11 @@ PolicyEntry leverage() {
       number_parameter("ridge", 0.01, 1e-9, 1e6, "added to the diagonal of XᵀX"),
       count_parameter("seed", 0.0, 0, 1e9, "seed of the random projection")};
   entry.variants = {{"the paper, and kvpress", "leverage"}, {"exact", "leverage(sketch=0)"}};
-  entry.builder = ScoreBuilder{made_of<LeverageScore>, ScoreScale::common};
-  return entry;
+  entry.builder = ScoreBuilder{
+      [](const SpecPart& part, const LayerContext& context) {
+        return std::make_unique<ScoreOfHeads<LeverageKeys>>(leverage_of_heads(part, context));
+      },
+      ScoreScale::common};
 }
 
 }  // namespace kvloupe::policies

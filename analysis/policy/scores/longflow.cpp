@@ -28,9 +28,7 @@ class LongFlowScore : public Score {
 };
 }  // namespace
 
-PolicyEntry longflow() {
-  PolicyEntry entry;
-  entry.name = "longflow";
+void longflow(PolicyEntry& entry) {
   entry.summary = "the attention of the last query times the length of the value";
   entry.formula = "score_i = A[last query, i] ‖v_i‖₁, mean over the group";
   entry.source = "LongFlow (Su et al., 2026), as in the code of EpiKV (2026, arXiv 2606.26472)";
@@ -38,7 +36,6 @@ PolicyEntry longflow() {
   entry.work = "n products of length d per query head, and n d operations";
   entry.differences = "nothing is protected. EpiKV's code keeps one set for all heads and layers";
   entry.builder = ScoreBuilder{made_of<LongFlowScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

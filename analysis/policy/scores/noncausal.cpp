@@ -36,9 +36,7 @@ class NonCausalScore : public Score {
 };
 }  // namespace
 
-PolicyEntry noncausal() {
-  PolicyEntry entry;
-  entry.name = "noncausal";
+void noncausal(PolicyEntry& entry) {
   entry.summary =
       "the attention that an entry gets within its own chunk, even from the queries before it";
   entry.formula =
@@ -57,7 +55,6 @@ PolicyEntry noncausal() {
       flag_parameter("padded", 0.0, "1: a chunk that is too short is filled up with zeros")};
   entry.variants = {{"the paper", "noncausal"}, {"kvpress", "noncausal(scaled=0,padded=1)"}};
   entry.builder = ScoreBuilder{made_of<NonCausalScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -160,9 +160,7 @@ class OracleScore : public Score {
 };
 }  // namespace
 
-PolicyEntry oracle() {
-  PolicyEntry entry;
-  entry.name = "oracle";
+void oracle(PolicyEntry& entry) {
   entry.summary =
       "evicts, one at a time, the entry whose removal changes the next queries' outputs least; it "
       "looks into the future";
@@ -183,11 +181,8 @@ PolicyEntry oracle() {
       count_parameter("horizon", 32.0, 1, 1e6, "how many of the following queries count")};
   entry.traits.needs_future = true;
   entry.builder = ScoreBuilder{made_of<OracleScore>, ScoreScale::per_head};
-  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
-    return std::vector<std::string>{
-        "oracle uses the future: it exists only in a replay, and greedy eviction is not optimal"};
-  };
-  return entry;
+  entry.notes = always(
+      "oracle uses the future: it exists only in a replay, and greedy eviction is not optimal");
 }
 
 }  // namespace kvloupe::policies

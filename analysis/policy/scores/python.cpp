@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -14,8 +13,6 @@
 namespace kvloupe::policies {
 
 namespace {
-constexpr std::size_t kAlignment = 64;
-
 struct FunctionName {
   std::string file, function;
 };
@@ -73,99 +70,50 @@ class PythonScore : public Score {
   }
 
  private:
-  /// Places of the parts of a step in the shared memory.
-  class Places {
-   public:
-    std::size_t take(std::size_t bytes) {
-      const std::size_t at = next_;
-      next_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-      return at;
-    }
-    std::size_t end() const { return next_; }
-
-   private:
-    std::size_t next_ = 0;
-  };
-
-  static std::size_t bytes_of(const MatrixView& matrix) {
-    return sizeof(float) * static_cast<std::size_t>(matrix.size());
-  }
-  void write(std::size_t at, const MatrixView& matrix) {
-    const auto columns = static_cast<std::size_t>(matrix.cols()) * sizeof(float);
-    for (Eigen::Index row = 0; row < matrix.rows(); ++row) {
-      std::memcpy(process_->memory().at(at + static_cast<std::size_t>(row) * columns),
-                  matrix.data() + row * matrix.outerStride(), columns);
-    }
-  }
-
   std::vector<float> scores_of(const StepView& view, int head) {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
     const std::size_t n = cache.tokens.size();
     const int group = model_.group_size();
-    const auto queries =
-        std::span(view.queries)
-            .subspan(static_cast<std::size_t>(head * group), static_cast<std::size_t>(group));
-    Places places;
-    const std::size_t tokens = places.take(n * sizeof(std::int32_t));
-    const std::size_t keys = places.take(bytes_of(cache.keys));
-    const std::size_t values = places.take(bytes_of(cache.values));
-    std::vector<std::size_t> query_places;
-    for (const MatrixView& one : queries) query_places.push_back(places.take(bytes_of(one)));
-    const std::size_t scores = places.take(n * sizeof(float));
-    SharedMemory& memory = process_->memory();
-    memory.need(places.end());
-    std::memcpy(memory.at(tokens), cache.tokens.data(), n * sizeof(std::int32_t));
-    write(keys, cache.keys);
-    write(values, cache.values);
-    for (std::size_t i = 0; i < queries.size(); ++i) write(query_places[i], queries[i]);
-
-    const PythonProcess::Json message = {
-        {"size", memory.size()},
-        {"layer", layer_},
-        {"layers", model_.num_layers},
-        {"head", head},
-        {"heads", model_.num_kv_heads},
-        {"query_heads", model_.num_heads},
-        {"number", view.step},
-        {"first_new", view.block.first},
-        {"end_new", view.block.end},
-        {"first_visible", view.first_token},
-        {"budget", budget_},
-        {"attention_scale", scale_},
-        {"n", n},
-        {"d", model_.head_dim},
-        {"value_dim", model_.value_width()},
-        {"m", view.block.size()},
-        {"tokens", tokens},
-        {"keys", keys},
-        {"values", values},
-        {"queries", query_places},
-        {"scores", scores},
-    };
-    process_->request(message, [&](const PythonProcess::Json& asked) {
-      return attention(view, head, n, places, asked);
-    });
-    std::vector<float> result(n);
-    std::memcpy(result.data(), memory.at(scores), n * sizeof(float));
+    PythonMessage message{{{"layer", layer_},
+                           {"layers", model_.num_layers},
+                           {"head", head},
+                           {"heads", model_.num_kv_heads},
+                           {"query_heads", model_.num_heads},
+                           {"number", view.step},
+                           {"first_new", view.block.first},
+                           {"end_new", view.block.end},
+                           {"first_visible", view.first_token},
+                           {"budget", budget_},
+                           {"attention_scale", scale_},
+                           {"n", n},
+                           {"d", model_.head_dim},
+                           {"value_dim", model_.value_width()}}};
+    message.numbers.append(reinterpret_cast<const char*>(cache.tokens.data()),
+                           n * sizeof(std::int32_t));
+    message.add(cache.keys);
+    message.add(cache.values);
+    for (int i = 0; i < group; ++i)
+      message.add(view.queries[static_cast<std::size_t>(head * group + i)]);
+    const std::vector<float> result = process_->request(
+        std::move(message), n,
+        [&](const nlohmann::json& asked) { return attention(view, head, asked); });
     check_finite(view, head, result);
     return result;
   }
 
-  /// The rows that the function asks for, behind the step's other numbers.
-  PythonProcess::Json attention(const StepView& view, int head, std::size_t n, const Places& places,
-                                const PythonProcess::Json& asked) {
+  /// The rows that the function asks for.
+  PythonMessage attention(const StepView& view, int head, const nlohmann::json& asked) const {
     const int group = model_.group_size();
     const int query = asked.value("query", -1);
     const int count = asked.value("count", 0);
     if (query < 0 || query >= group || count < 1) {
-      return {{"problem", "attention: there are query heads 0 to " + std::to_string(group - 1) +
-                              ", and at least 1 row"}};
+      return {{{"problem", "attention: there are query heads 0 to " + std::to_string(group - 1) +
+                               ", and at least 1 row"}}};
     }
     const MatrixView rows = view.attention->last_rows(head * group + query, count);
-    SharedMemory& memory = process_->memory();
-    memory.need(places.end() + bytes_of(rows));
-    if (n > 0) write(places.end(), rows);
-    return {{"at", places.end()}, {"rows", rows.rows()}, {"size", memory.size()}};
+    PythonMessage message{{{"rows", rows.rows()}}};
+    message.add(rows);
+    return message;
   }
 
   /// Checks that the scores are finite if all inputs of the function are.
@@ -192,29 +140,21 @@ class PythonScore : public Score {
 };
 }  // namespace
 
-PolicyEntry python() {
-  PolicyEntry entry;
-  entry.name = "python";
+void python(PolicyEntry& entry) {
   entry.summary = "a function of your own Python file scores the entries, in a child process";
   entry.formula = "score = name(step), an array of n numbers; see docs/plugins.md";
   entry.source = "your own file; it runs with your rights";
   entry.needs = "token indices, keys, values, queries, the attention of a step";
   entry.work = "a call of your function";
   entry.parameters = {
-      {.name = "function",
-       .type = ParameterType::text,
-       .default_value = std::string(),
-       .meaning = "a file and a function, in quotes: \"file.py:name\"",
-       .required = true,
-       .names_file = true,
-       .check = check},
+      file_parameter("function", "a file and a function, in quotes: \"file.py:name\"", true),
       number_parameter("timeout", 60.0, 0.01, 86400, "the longest time of one call, in seconds")};
+  entry.parameters.front().check = check;
   entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                                  return std::make_unique<PythonScore>(
                                      context, split(part.word("function")), part.number("timeout"));
                                },
                                ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

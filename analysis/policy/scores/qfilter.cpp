@@ -38,9 +38,7 @@ class QFilterScore : public Score {
 };
 }  // namespace
 
-PolicyEntry qfilter() {
-  PolicyEntry entry;
-  entry.name = "qfilter";
+void qfilter(PolicyEntry& entry) {
   entry.summary = "keys along the main direction of the queries";
   entry.formula =
       "score_i = f·k_i, f: mean over the group of the first right singular vector of the queries "
@@ -53,7 +51,6 @@ PolicyEntry qfilter() {
       "its authors and kvpress compute f from other texts, on the side of most of the queries; "
       "here f comes from the queries that the layer has seen, on the side of their mean";
   entry.builder = ScoreBuilder{made_of<QFilterScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -52,9 +52,7 @@ class RaasScore : public Score {
 };
 }  // namespace
 
-PolicyEntry raas() {
-  PolicyEntry entry;
-  entry.name = "raas";
+void raas(PolicyEntry& entry) {
   entry.summary = "entries leave in the order in which they were last important";
   entry.formula =
       "score_i = the token of the last query that had entry i among the top % of its head's "
@@ -68,7 +66,6 @@ PolicyEntry raas() {
   entry.parameters = {number_parameter("top", 50.0, 0.001, 100,
                                        "percent of the entries that a query stamps, at least one")};
   entry.builder = ScoreBuilder{made_of<RaasScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -28,9 +28,8 @@ class RandomScore : public Score {
 };
 }  // namespace
 
-PolicyEntry random() {
-  PolicyEntry entry;
-  entry.name = "random";
+void random(PolicyEntry& entry) {
+  entry.traits.is_chance = true;
   entry.summary = "chooses entries by a fixed hash; a baseline";
   entry.traits.reads_queries = false;
   entry.formula = "score_i = hash(seed, layer, head, token index of i) in [0, 1)";
@@ -43,7 +42,6 @@ PolicyEntry random() {
   entry.parameters = {
       count_parameter("seed", 0.0, 0, 9007199254740991.0, "another seed, another choice")};
   entry.builder = ScoreBuilder{made_of<RandomScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

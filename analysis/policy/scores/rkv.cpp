@@ -13,16 +13,14 @@
 namespace kvloupe::policies {
 
 namespace {
-class RkvScore : public Score {
+class RkvScore : public WindowScore {
  public:
   RkvScore(const SpecPart& part, const LayerContext& context)
-      : model_(context.model),
+      : WindowScore(part, context),
         attention_(context.attention),
-        window_(part.count("window")),
-        kernel_(part.count("kernel")),
         lambda_(part.number("lambda")),
         threshold_(part.number("threshold")),
-        queries_(context.model, window_) {
+        queries_(context.model, window()) {
     if (!attention_.sink_logits.empty()) {
       throw UsageError(
           "policy: rkv: takes the largest logit of a group's query heads, and this model has a "
@@ -30,18 +28,15 @@ class RkvScore : public Score {
     }
   }
 
-  Protection protection() const override { return {.window = window_}; }
-
   void observe(const StepView& view, int head) override { queries_.observe(view, head); }
 
   std::vector<float> score(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
-    const auto n = static_cast<int>(cache.tokens.size());
-    const int candidates = std::max(n - window_, 0);
-    std::vector<double> scores(static_cast<std::size_t>(n), 0.0);
+    const int candidates = this->candidates(view, head);
+    std::vector<double> scores(cache.tokens.size(), 0.0);
     if (candidates == 0) return to_float(scores);
     const std::vector<double> attention =
-        smoothed(window_attention(cache, head, candidates), kernel_, Pool::maximum, candidates);
+        smoothed(window_attention(cache, head, candidates), kernel(), Pool::maximum, candidates);
     const std::vector<double> similar = redundancy(cache.keys);
     for (std::size_t i = 0; i < static_cast<std::size_t>(candidates); ++i) {
       scores[i] = lambda_ * attention[i] - (1.0 - lambda_) * similar[i];
@@ -54,7 +49,7 @@ class RkvScore : public Score {
   /// Softmax over the candidates of the largest logit of the group, mean over the last queries:
   /// [candidates]. No candidate is younger than any of these queries.
   std::vector<double> window_attention(const CacheView& cache, int head, int candidates) const {
-    const int group = model_.group_size();
+    const int group = model().group_size();
     const auto rows = static_cast<int>(queries_.of(head * group).rows());
     Matrix largest;
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
@@ -109,19 +104,14 @@ class RkvScore : public Score {
     return result;
   }
 
-  ModelInfo model_;
   LayerAttention attention_;
-  int window_;
-  int kernel_;
   double lambda_;
   double threshold_;
   RecentQueries queries_;
 };
 }  // namespace
 
-PolicyEntry rkv() {
-  PolicyEntry entry;
-  entry.name = "rkv";
+void rkv(PolicyEntry& entry) {
   entry.summary = "the attention of the last queries, less how much other keys repeat an entry";
   entry.formula =
       "score_i = λ a_i − (1 − λ) r_i, a: softmax, over the entries before the window, of the "
@@ -143,13 +133,10 @@ PolicyEntry rkv() {
       number_parameter("threshold", 0.5, -1, 1, "cosine above which keys repeat each other")};
   entry.variants = {{"its code", "rkv+every(128)"},
                     {"its instructions", "rkv(lambda=0.1)+every(128)"}};
-  entry.cost = [](const SpecPart&) {
-    const auto entries = [](const StepShape& step) { return step.entries * step.entries; };
-    return CostOrder{"O((N + B)²)", "O((N + B)²)", entries, entries};
-  };
+  entry.cost =
+      costs("O((N + B)²)", [](const StepShape& step) { return step.entries * step.entries; });
   entry.own_protection = protects("", "window");
   entry.builder = ScoreBuilder{made_of<RkvScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

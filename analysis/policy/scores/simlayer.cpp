@@ -1,7 +1,6 @@
 // simlayer: layers whose last queries look at the first and the last tokens only keep just these.
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "analysis/policy/policies.h"
@@ -24,7 +23,6 @@ class SimLayer : public LayerPolicy {
     for (std::size_t head = 0; head < decisions.size(); ++head) {
       HeadDecision& decision = decisions[head];
       const int n = static_cast<int>(view.caches[head].tokens.size());
-      decision.threshold = std::numeric_limits<float>::quiet_NaN();
       std::vector<Fate> fates(static_cast<std::size_t>(n), Fate::evicted);
       for (int row = 0; row < n; ++row) {
         Fate& fate = fates[static_cast<std::size_t>(row)];
@@ -72,9 +70,7 @@ class SimLayer : public LayerPolicy {
 };
 }  // namespace
 
-PolicyEntry simlayer() {
-  PolicyEntry entry;
-  entry.name = "simlayer";
+void simlayer(PolicyEntry& entry) {
   entry.summary =
       "lazy layers, which attend to the first and last tokens, keep only these; other layers keep "
       "all";
@@ -100,11 +96,8 @@ PolicyEntry simlayer() {
                       "queries at the end of a step whose attention decides")};
   entry.example = "simlayer(recent=128)";
   entry.builder = WholePolicyBuilder{made_of<SimLayer>};
-  entry.notes = [](const SpecPart&, const ModelInfo&, int) {
-    return std::vector<std::string>{
-        "simlayer: a layer keeps its first and last entries or all; the budget has no effect"};
-  };
-  return entry;
+  entry.notes =
+      always("simlayer: a layer keeps its first and last entries or all; the budget has no effect");
 }
 
 }  // namespace kvloupe::policies

@@ -19,9 +19,7 @@ class SinkScore : public Score {
 };
 }  // namespace
 
-PolicyEntry sink() {
-  PolicyEntry entry;
-  entry.name = "sink";
+void sink(PolicyEntry& entry) {
   entry.summary = "keeps the first n tokens and the most recent others (StreamingLLM)";
   entry.traits.reads_queries = false;
   entry.formula = "score_i = token index of i; tokens 0 to n - 1 are kept first";
@@ -39,7 +37,6 @@ PolicyEntry sink() {
   };
   entry.own_protection = protects("n");
   entry.builder = ScoreBuilder{made_of<SinkScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

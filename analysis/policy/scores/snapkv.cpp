@@ -1,7 +1,5 @@
 // snapkv: the attention of an observation window at the end, smoothed along the cache.
 
-#include <algorithm>
-
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/window_score.h"
 #include "analysis/policy/policies.h"
@@ -9,59 +7,36 @@
 namespace kvloupe::policies {
 
 namespace {
-struct SnapKvOptions {
-  int window = 32;
-  int kernel = 7;
-  bool pool_max = false;
-  bool candidates_only = false;
-  bool pool_before_group = false;
-};
-
-class SnapKvScore : public Score {
+class SnapKvScore : public WindowScore {
  public:
-  SnapKvScore(const ModelInfo& model, SnapKvOptions options) : model_(model), options_(options) {}
-
-  Protection protection() const override { return {.window = options_.window}; }
+  SnapKvScore(const SpecPart& part, const LayerContext& context)
+      : WindowScore(part, context),
+        pool_(part.word("pool") == "max" ? Pool::maximum : Pool::mean),
+        candidates_only_(part.word("range") == "candidates"),
+        before_group_(part.count("pool_before_group") == 1) {}
 
   std::vector<float> score(const StepView& view, int head) override {
     const std::size_t n = view.caches[static_cast<std::size_t>(head)].tokens.size();
-    if (options_.pool_before_group) {
-      return to_float(group_mean(model_, head, n, [&](int query_head) {
-        return pooled(window_mean(view, query_head, n));
-      }));
-    }
-    return to_float(pooled(group_mean(
-        model_, head, n, [&](int query_head) { return window_mean(view, query_head, n); })));
+    // With range=candidates the window's own entries neither take part nor are smoothed.
+    const int taking_part = candidates_only_ ? candidates(view, head) : static_cast<int>(n);
+    const auto pooled = [&](const std::vector<double>& values) {
+      return smoothed(values, kernel(), pool_, taking_part);
+    };
+    const std::vector<double> mean = group_mean(model(), head, n, [&](int query_head) {
+      const std::vector<double> own = mean_of_rows(rows(view, query_head));
+      return before_group_ ? pooled(own) : own;
+    });
+    return to_float(before_group_ ? mean : pooled(mean));
   }
 
  private:
-  /// Mean over the last `window` rows of A, or the rows there are: [n].
-  std::vector<double> window_mean(const StepView& view, int query_head, std::size_t n) const {
-    const MatrixView rows = view.attention->last_rows(query_head, options_.window);
-    std::vector<double> mean(n, 0.0);
-    for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-      const float* row = rows.data() + r * rows.outerStride();
-      for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(row[i]);
-    }
-    for (double& value : mean) value /= static_cast<double>(rows.rows());
-    return mean;
-  }
-
-  /// With range=candidates the window's own entries neither take part nor are smoothed.
-  std::vector<double> pooled(const std::vector<double>& values) const {
-    const auto all = static_cast<int>(values.size());
-    const int n = options_.candidates_only ? std::max(all - options_.window, 0) : all;
-    return smoothed(values, options_.kernel, options_.pool_max ? Pool::maximum : Pool::mean, n);
-  }
-
-  ModelInfo model_;
-  SnapKvOptions options_;
+  Pool pool_;
+  bool candidates_only_;
+  bool before_group_;
 };
 }  // namespace
 
-PolicyEntry snapkv() {
-  PolicyEntry entry;
-  entry.name = "snapkv";
+void snapkv(PolicyEntry& entry) {
   entry.summary =
       "the attention of the last queries, smoothed along the cache; their window is kept";
   entry.formula =
@@ -100,16 +75,7 @@ PolicyEntry snapkv() {
     return CostOrder{"O((N + B)L)", "O((N + B)L)", rows, rows};
   };
   entry.own_protection = protects("", "window");
-  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
-    SnapKvOptions options;
-    options.window = part.count("window");
-    options.kernel = part.count("kernel");
-    options.pool_max = part.word("pool") == "max";
-    options.candidates_only = part.word("range") == "candidates";
-    options.pool_before_group = part.count("pool_before_group") == 1;
-    return std::make_unique<SnapKvScore>(context.model, options);
-  }};
-  return entry;
+  entry.builder = ScoreBuilder{made_of<SnapKvScore>};
 }
 
 }  // namespace kvloupe::policies

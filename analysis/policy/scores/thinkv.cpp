@@ -156,9 +156,7 @@ class ThinKvScore : public Score {
 
 }  // namespace
 
-PolicyEntry thinkv() {
-  PolicyEntry entry;
-  entry.name = "thinkv";
+void thinkv(PolicyEntry& entry) {
   entry.summary = "segments keep more entries the more focused the attention to them is";
   entry.traits.reads_pass = true;
   entry.formula =
@@ -198,7 +196,6 @@ PolicyEntry thinkv() {
   };
   entry.builder =
       ScoreBuilder{made_of<ThinKvScore>, ScoreScale::common, [](const SpecPart&) { return true; }};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

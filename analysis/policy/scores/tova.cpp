@@ -53,9 +53,7 @@ class TovaScore : public Score {
 };
 }  // namespace
 
-PolicyEntry tova() {
-  PolicyEntry entry;
-  entry.name = "tova";
+void tova(PolicyEntry& entry) {
   entry.summary = "the attention that the step's last query pays to an entry";
   entry.formula = "score_i = mean over query heads of A[last query, i]";
   entry.source = "Oren et al., Transformers are Multi-State RNNs; by group as KeyDiff B.2";
@@ -72,15 +70,11 @@ PolicyEntry tova() {
   entry.variants = {{"plain (KeyDiff B.2): by group", "tova"},
                     {"the original: one set per layer", "tova(aggregate=layer)"},
                     {"kvpress: the same, last token kept", "tova(aggregate=layer,protect_last=1)"}};
-  entry.cost = [](const SpecPart&) {
-    const auto entries = [](const StepShape& step) { return step.entries; };
-    return CostOrder{"O(N + B)", "O(N + B)", entries, entries};
-  };
+  entry.cost = costs("O(N + B)", [](const StepShape& step) { return step.entries; });
   entry.own_protection = protects("", "protect_last");
   entry.builder = ScoreBuilder{
       .make = made_of<TovaScore>,
       .keeps_one_set = [](const SpecPart& part) { return part.word("aggregate") == "layer"; }};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

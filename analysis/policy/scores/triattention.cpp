@@ -119,9 +119,7 @@ class TriAttentionScore : public Score {
 };
 }  // namespace
 
-PolicyEntry triattention() {
-  PolicyEntry entry;
-  entry.name = "triattention";
+void triattention(PolicyEntry& entry) {
   entry.summary = "the attention that the mean query would pay from later positions";
   entry.formula =
       "score_i = mean over distances δ of 1, 2, 4 … 65536 of Σ_f |q̄_f||k_f| cos((now − i + δ) ω_f "
@@ -142,7 +140,6 @@ PolicyEntry triattention() {
       flag_parameter("standard", 1.0,
                      "0: scores as they are, not as standard scores of each query head")};
   entry.builder = ScoreBuilder{made_of<TriAttentionScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

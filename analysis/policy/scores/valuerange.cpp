@@ -23,9 +23,7 @@ class ValueRangeScore : public Score {
 };
 }  // namespace
 
-PolicyEntry valuerange() {
-  PolicyEntry entry;
-  entry.name = "valuerange";
+void valuerange(PolicyEntry& entry) {
   entry.summary = "entries whose value spans a large range; their loss is said to begin loops";
   entry.traits.reads_queries = false;
   entry.formula = "score_i = max_c v_ic - min_c v_ic";
@@ -35,7 +33,6 @@ PolicyEntry valuerange() {
   entry.parameters = {count_parameter("sinks", 4.0, 0, 1e6, "first tokens that are always kept")};
   entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<ValueRangeScore>, ScoreScale::per_head};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -41,30 +41,28 @@ std::vector<double> inclusion(const std::vector<double>& weights, int places) {
   return shares;
 }
 
-class VaseScore : public Score {
+class VaseScore : public WindowScore {
  public:
   VaseScore(const SpecPart& part, const LayerContext& context)
-      : model_(context.model),
+      : WindowScore(part, context),
         attention_(context.attention),
         layer_(context.layer),
         large_(part.share("large", context.budget)),
-        window_(part.count("window")),
         temperature_(part.number("temperature")),
-        kernel_(part.count("kernel")),
         sinks_(part.count("sinks")),
         seed_(static_cast<std::uint64_t>(part.number("seed"))),
         expected_(part.count("expected") != 0),
-        queries_(context.model, window_) {}
+        queries_(context.model, window()) {}
 
-  Protection protection() const override { return {.sink_tokens = sinks_, .window = window_}; }
+  Protection protection() const override { return {.sink_tokens = sinks_, .window = window()}; }
   bool needs_values() const override { return true; }
   void observe(const StepView& view, int head) override { queries_.observe(view, head); }
-  void prepare(const StepView&, int budget) override { places_ = std::max(budget - window_, 0); }
+  void prepare(const StepView&, int budget) override { places_ = std::max(budget - window(), 0); }
 
   std::vector<float> score(const StepView& view, int head) override {
     const CacheView& cache = view.caches[static_cast<std::size_t>(head)];
     const std::size_t n = cache.tokens.size();
-    const int candidates = std::max(static_cast<int>(n) - window_, 0);
+    const int candidates = this->candidates(view, head);
     std::vector<double> scores(n, 0.0);
     if (candidates == 0) return to_float(scores);
     const std::vector<char> pinned = pinned_rows(cache, candidates);
@@ -113,7 +111,7 @@ class VaseScore : public Score {
   /// Mean over the last queries of their softmax over the candidates, smoothed, mean over the
   /// group: [candidates]. No candidate is younger than any of these queries.
   std::vector<double> sampling_weights(const CacheView& cache, int head, int candidates) const {
-    const int group = model_.group_size();
+    const int group = model().group_size();
     std::vector<double> weights(static_cast<std::size_t>(candidates), 0.0);
     for (int query_head = head * group; query_head < (head + 1) * group; ++query_head) {
       const LogitRule rule = attention_.of(query_head);
@@ -135,7 +133,7 @@ class VaseScore : public Score {
           mean[i] += own[static_cast<Eigen::Index>(i)] / sum;
         }
       }
-      mean = smoothed(mean, kernel_, Pool::mean, candidates);
+      mean = smoothed(mean, kernel(), Pool::mean, candidates);
       for (std::size_t i = 0; i < mean.size(); ++i) weights[i] += mean[i] / group;
     }
     return weights;
@@ -151,13 +149,10 @@ class VaseScore : public Score {
     return std::log(std::max(weight, kLeastWeight)) - std::log(-std::log(u));
   }
 
-  ModelInfo model_;
   LayerAttention attention_;
   int layer_;
   int large_;
-  int window_;
   double temperature_;
-  int kernel_;
   int sinks_;
   std::uint64_t seed_;
   bool expected_;
@@ -166,9 +161,7 @@ class VaseScore : public Score {
 };
 }  // namespace
 
-PolicyEntry vase() {
-  PolicyEntry entry;
-  entry.name = "vase";
+void vase(PolicyEntry& entry) {
   entry.summary = "values of a large range are pinned, the other places are drawn by attention";
   entry.formula =
       "the last window entries, the first tokens, and then the largest of max_c v_ic - min_c v_ic "
@@ -199,7 +192,6 @@ PolicyEntry vase() {
   entry.variants = {{"its code", "vase+only+every(64)"}};
   entry.own_protection = protects("sinks", "window");
   entry.builder = ScoreBuilder{made_of<VaseScore>, ScoreScale::signed_own};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

@@ -36,9 +36,7 @@ class VatpScore : public Score {
 };
 }  // namespace
 
-PolicyEntry vatp() {
-  PolicyEntry entry;
-  entry.name = "vatp";
+void vatp(PolicyEntry& entry) {
   entry.summary = "heavy hitters, weighed by the length of their value";
   entry.formula = "score_i = a_i ‖v_i‖₁, a_i: accumulated attention, mean over the group";
   entry.source = "VATP (Guo et al., 2024, arXiv 2406.12335)";
@@ -52,13 +50,9 @@ PolicyEntry vatp() {
       "first tokens that are always kept: their values are small whatever their attention")};
   entry.variants = {{"its authors, over H2O", "vatp+recent(50%)"},
                     {"without recent tokens", "vatp"}};
-  entry.cost = [](const SpecPart&) {
-    const auto rows = [](const StepShape& step) { return step.entries * step.block; };
-    return CostOrder{"O(NB + B²)", "O(NB + B²)", rows, rows};
-  };
+  entry.cost = costs("O(NB + B²)", [](const StepShape& step) { return step.entries * step.block; });
   entry.own_protection = protects("sinks");
   entry.builder = ScoreBuilder{made_of<VatpScore>, ScoreScale::common};
-  return entry;
 }
 
 }  // namespace kvloupe::policies

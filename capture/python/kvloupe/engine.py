@@ -1,7 +1,7 @@
 """libkvloupe_engine.so: found beside the package (kvloupe/lib/), by $KVLOUPE_ENGINE, or in a build folder or the prefix
 of the program kvloupe. With KVLOUPE_ENGINE=none the program does what it can in its place.
 
-The C interface is in kvloupe_engine.h; the structs here say the same. ctypes gives up Python's lock during each call.
+The C interface is in kvloupe_engine.h, which the library holds as text. ctypes gives up Python's lock during each call.
 """
 import ctypes
 import functools
@@ -10,11 +10,12 @@ import os
 import shutil
 import signal
 import threading
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import c_char_p, c_int32, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any, Callable
 
 from . import functions
+from .c_header import Header
 from .errors import KvloupeError
 
 INTERFACE = 3
@@ -23,97 +24,6 @@ _ERROR_BYTES = 2048
 _CANCELLED = 3
 
 READS_QUERIES, READS_VALUES, READS_OUTPUT_WEIGHTS, MERGES, ROUNDS = 1, 2, 4, 8, 16
-
-
-class States(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("type", c_int32), ("heads", c_int32), ("rows", c_int64), ("columns", c_int64),
-                ("head_stride", c_int64), ("row_stride", c_int64)]
-
-
-class LayerShape(ctypes.Structure):
-    _fields_ = [("size", c_uint32), *((name, c_int32) for name in (
-        "layer", "layers", "heads", "query_heads", "key_dim", "value_dim", "sliding_window", "budget", "compact",
-        "rotary_start", "rotary_dim", "interleaved", "chunk_size")),
-        ("rope_theta", c_double), ("rope_scaling", c_char_p), ("attention_scale", c_double), ("softcap", c_double),
-        ("sink_logits", POINTER(c_float)), ("output_weights", States), ("prompt_length", c_int32), ("values_in_keys", c_int32)]
-
-
-class Block(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("first_new", c_int32), ("end_new", c_int32), ("last", c_int32), ("acts", c_int32),
-                ("queries", States), ("keys", States), ("values", States)]
-
-
-class Merge(ctypes.Structure):
-    _fields_ = [("into", c_int32), ("members", c_int32), ("from_", POINTER(c_int32)), ("key_changed", c_int32),
-                ("log_size", c_float), ("weights", POINTER(c_float)), ("key", POINTER(c_float)),
-                ("value", POINTER(c_float))]
-
-
-class Rounded(ctypes.Structure):
-    _fields_ = [("first", c_int32), ("count", c_int32), ("numbers", POINTER(c_float))]
-
-
-class Retained(ctypes.Structure):
-    _fields_ = [("entries", c_int32), ("left_window", c_int32), ("kept_count", c_int32), ("kept", POINTER(c_int32)),
-                ("tokens", POINTER(c_int32)), ("merge_count", c_int32), ("merges", POINTER(Merge)),
-                ("log_sizes", POINTER(c_float)), ("scores", POINTER(c_float)), ("threshold", c_float), ("keys", Rounded), ("values", Rounded)]
-
-
-class ReplayRequest(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("block", c_int32), ("compression", c_int32), ("measured", c_int32),
-                ("policy", c_char_p), ("budget", c_char_p), ("layers", c_char_p), ("measure_count", c_int32),
-                ("measures", POINTER(c_char_p)), ("work", c_void_p)]
-
-
-class ReplayFacts(ctypes.Structure):
-    _fields_ = [("policy", c_char_p), ("budget", c_int32), ("block", c_int32), ("heads", c_int32), ("steps", c_int32),
-                ("tokens", c_int32)]
-
-
-class SweepRequest(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("compression", c_int32), ("policies", c_char_p), ("budgets", c_char_p),
-                ("blocks", c_char_p), ("default_measures", c_int32), ("measure_count", c_int32),
-                ("measures", POINTER(c_char_p)), ("work", c_void_p)]
-
-
-class SweepFacts(ctypes.Structure):
-    _fields_ = [("rows", c_int64), ("measures", c_int32), ("measure_names", POINTER(c_char_p)),
-                ("values", POINTER(c_double)), ("numbers", POINTER(c_int32)), ("texts", POINTER(c_char_p))]
-
-
-_OUT = POINTER(c_void_p)
-# name: (result, arguments without the last one, `error`); those that return c_int32 take it.
-_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "work_create": (c_void_p, ()), "work_destroy": (None, (c_void_p,)), "work_stop": (None, (c_void_p,)),
-    "work_stop_by_interrupt": (None, (c_void_p, c_int32)),
-    "work_fraction": (c_double, (c_void_p,)),
-    "add_score": (c_int32, (c_void_p,)),
-    "spec_reads": (c_int32, (c_char_p, POINTER(c_uint32))),
-    "check_reads_only": (c_int32, (c_char_p,)),
-    "budget": (c_int32, (c_char_p, c_int32, POINTER(c_int32))),
-    "policy_create": (c_int32, (c_char_p, POINTER(LayerShape), _OUT)), "policy_destroy": (None, (c_void_p,)),
-    "policy_reads": (c_uint32, (c_void_p,)), "policy_spec": (c_char_p, (c_void_p,)),
-    "policy_step": (c_int32, (c_void_p, POINTER(Block), POINTER(POINTER(Retained)))),
-    "trace_open": (c_int32, (c_char_p, _OUT)), "trace_close": (None, (c_void_p,)),
-    "replay_create": (c_int32, (c_void_p, POINTER(ReplayRequest), _OUT)), "replay_destroy": (None, (c_void_p,)),
-    "replay_describe": (None, (c_void_p, POINTER(ReplayFacts))),
-    "replay_sets": (None, (c_void_p, c_void_p, c_void_p, c_void_p)),
-    "replay_retained": (c_int32, (c_void_p, c_int32, c_int32, c_void_p, c_int32, POINTER(c_int32))),
-    "replay_measure": (c_int32, (c_void_p, c_char_p, c_int32, c_void_p, c_int64, c_void_p)),
-    "replay_json": (c_int32, (c_void_p, c_char_p, c_int32, _OUT, POINTER(c_int64))),
-    "text_data": (c_void_p, (c_void_p, POINTER(c_int64))), "text_destroy": (None, (c_void_p,)),
-    "follow": (c_int32, (c_void_p, POINTER(ReplayRequest), c_char_p, c_char_p, _OUT)),
-    "ask": (c_int32, (c_char_p, c_char_p, c_char_p, c_int64, _OUT)),
-    "results_open": (c_int32, (c_char_p, c_char_p, c_int64, _OUT)), "results_close": (None, (c_void_p,)),
-    "results_record": (c_int32, (c_void_p, c_char_p, c_int64)),
-    "sweep_create": (c_int32, (c_void_p, POINTER(SweepRequest), _OUT)), "sweep_destroy": (None, (c_void_p,)),
-    "sweep_describe": (None, (c_void_p, POINTER(SweepFacts))),
-    "writer_create": (c_int32, (c_char_p, c_int32, _OUT)), "writer_destroy": (None, (c_void_p,)),
-    "writer_add": (c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int64), *[c_int32] * 4, c_void_p)),
-    "writer_read": (c_int32, (c_void_p, c_char_p, c_int32, c_int32, c_void_p)),
-    "writer_array": (c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int64), c_int32, c_void_p)),
-    "writer_notes": (c_char_p, (c_void_p,)), "writer_finish": (c_int32, (c_void_p, c_int32, c_char_p)),
-    "write_file": (c_int32, (c_char_p, c_char_p, c_int64))}
 
 
 @functools.lru_cache(maxsize=4)
@@ -138,16 +48,18 @@ def _load(path: str) -> ctypes.CDLL:
         library = ctypes.CDLL(path)
         library.kvloupe_engine_interface.restype = c_int32
         own = library.kvloupe_engine_interface()
+        library.kvloupe_engine_declarations.restype = c_char_p
+        header = Header(library.kvloupe_engine_declarations().decode())
     except (OSError, AttributeError) as error:
         raise KvloupeError(f"{path}: is no engine that can be loaded ({error}); name another one in $KVLOUPE_ENGINE, or "
                            "none") from error
     if own != INTERFACE:
         raise KvloupeError(f"{path}: has the interface {own}, and this package {INTERFACE}; install both of one version, "
                            "or set KVLOUPE_ENGINE=none")
-    for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(library, f"kvloupe_engine_{name}")
-        function.restype = result
-        function.argtypes = (*arguments, c_char_p) if result is c_int32 else arguments
+    for name, (result, arguments) in header.functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    library.structs = header.structs  # type: ignore[attr-defined]
     functions.add_to(library)
     return library
 
@@ -166,6 +78,17 @@ def needed() -> ctypes.CDLL:
         raise KvloupeError(f"{_FILE} was not found, or $KVLOUPE_ENGINE is none; build kvloupe, or put the library's path "
                            "into $KVLOUPE_ENGINE")
     return found
+
+
+def kind(name: str) -> Any:
+    """The struct kvloupe_engine_NAME."""
+    return needed().structs[f"kvloupe_engine_{name}"]
+
+
+def struct(name: str, **fields: Any) -> Any:
+    """Such a struct with these fields, and its size where it says that."""
+    of = kind(name)
+    return of(**fields, **({"size": ctypes.sizeof(of)} if hasattr(of, "size") else {}))
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -249,8 +172,7 @@ def made(name: str, destroy: str, *arguments: Any, request: Any = None) -> Handl
 
 def json_of(text: Handle) -> Any:
     """What a text of the engine says."""
-    size = c_int64()
-    return json.loads(ctypes.string_at(needed().kvloupe_engine_text_data(text, ctypes.byref(size)), size.value))
+    return json.loads(needed().kvloupe_engine_text_data(text, None))
 
 
 def ask(function: str, given: Any, path: str | os.PathLike[str] | None = None) -> Any:

@@ -1,12 +1,11 @@
 """Functions of this program as policies: function("NAME") in a spec. The engine calls them through its interface of plugins
-(policy_plugin.h; the structs here say the same)."""
+(policy_plugin.h)."""
 import ctypes
 import hashlib
 import itertools
 import re
 import traceback
 import types
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from typing import Any, Callable, Union
 
 import numpy as np
@@ -19,61 +18,17 @@ _functions: dict[str, Callable[["Step"], Any]] = {}
 raised: list[BaseException] = []  # by a function, in the call of the engine that runs now
 
 
-class _Parameter(ctypes.Structure):
-    _fields_ = [("name", c_char_p), ("meaning", c_char_p), ("type", c_int32), ("word_count", c_int32), ("words", c_void_p),
-                ("default_number", c_double), ("minimum", c_double), ("maximum", c_double), ("default_text", c_char_p)]
-
-
-class _Value(ctypes.Structure):
-    _fields_ = [("number", c_double), ("text", c_char_p)]
-
-
-class _Layer(ctypes.Structure):
-    _fields_ = [*((name, c_int32) for name in ("layer", "layers", "heads", "query_heads", "head_dim", "sliding_window", "budget")),
-                ("attention_scale", c_double), ("unrotate", c_void_p), ("host", c_void_p), ("chunk_size", c_int32)]
-
-
-class _Rows(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("rows", c_int64), ("columns", c_int64), ("stride", c_int64)]
-
-
-class _Cache(ctypes.Structure):
-    _fields_ = [("entries", c_int32), ("tokens", c_void_p), ("roles", c_void_p), ("keys", _Rows), ("values", _Rows),
-                ("log_sizes", c_void_p)]
-
-
-class _Step(ctypes.Structure):
-    pass
-
-
-_Step._fields_ = [*((name, c_int32) for name in ("number", "first_new", "end_new", "first_visible", "budget", "heads", "query_heads")),
-                  ("caches", POINTER(_Cache)), ("queries", POINTER(_Rows)),
-                  ("attention", ctypes.CFUNCTYPE(_Rows, POINTER(_Step), c_int32, c_int32)),
-                  ("attention_sums", c_void_p), ("host", c_void_p)]
-_CREATE = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(_Layer), POINTER(_Value), c_void_p, POINTER(c_void_p), c_void_p)
-_SCORE = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(_Step), c_int32, POINTER(c_float), c_void_p)
-_DESTROY = ctypes.CFUNCTYPE(None, c_void_p)
-
-
-class _Score(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("flags", c_uint32), ("scale", c_int32), ("parameter_count", c_int32),
-                ("parameters", POINTER(_Parameter)), *((name, c_char_p) for name in (
-                    "name", "summary", "formula", "source", "cost", "differences", "example")),
-                ("context", c_void_p), ("create", _CREATE), ("observe", c_void_p), ("score", _SCORE), ("retain", c_void_p),
-                ("destroy", _DESTROY)]
-
-
-def _array(data: int, shape: tuple[int, ...], stride: int, kind: Any) -> np.ndarray:
+def _array(data: Any, shape: tuple[int, ...], stride: int) -> np.ndarray:
     """A copy of rows of the engine's numbers, which are gone after the call."""
+    size = ctypes.sizeof(data._type_)
     if not data or 0 in shape:
-        return np.empty(shape, kind)
-    size = ctypes.sizeof(kind)
-    seen = (kind * ((shape[0] - 1) * stride + (shape[1] if len(shape) > 1 else 1))).from_address(data)
-    return np.lib.stride_tricks.as_strided(np.frombuffer(seen, kind), shape, (stride * size, size)[:len(shape)]).copy()
+        return np.empty(shape, data._type_)
+    seen = np.ctypeslib.as_array(data, ((shape[0] - 1) * stride + (shape[1] if len(shape) > 1 else 1),))
+    return np.lib.stride_tricks.as_strided(seen, shape, (stride * size, size)[:len(shape)]).copy()
 
 
-def _rows(of: _Rows) -> np.ndarray:
-    return _array(of.data, (of.rows, of.columns), of.stride, c_float)
+def _rows(of: Any) -> np.ndarray:
+    return _array(of.data, (of.rows, of.columns), of.stride)
 
 
 class Step:
@@ -84,9 +39,9 @@ class Step:
     first_visible: later queries see no token before it; budget: entries that may stay; attention_scale: the factor of q·k. Arrays are copies. Read it during the call.
     """
 
-    def __init__(self, step: Any, head: int, layer: _Layer) -> None:
-        self._step, self.head = step, head
-        for name in ("number", "first_new", "end_new", "first_visible", "budget", "heads", "query_heads"):
+    def __init__(self, step: Any, head: int, layer: Any) -> None:
+        self._step, self.head, self.number = step, head, step.contents.step
+        for name in ("first_new", "end_new", "first_visible", "budget", "heads", "query_heads"):
             setattr(self, name, getattr(step.contents, name))
         self.layer, self.layers, self.attention_scale = layer.layer, layer.layers, layer.attention_scale
 
@@ -104,7 +59,7 @@ class Step:
     @property
     def tokens(self) -> np.ndarray:
         """int32 [n]: the entries' positions, ascending."""
-        return _array(self._cache().tokens, (len(self),), 1, c_int32)
+        return _array(self._cache().tokens, (len(self),), 1)
 
     @property
     def keys(self) -> np.ndarray:
@@ -154,11 +109,10 @@ def _call(name: str, error: int, body: Callable[[], None]) -> int:
         return 1
 
 
-_objects: dict[int, tuple[str, _Layer]] = {}  # what the engine made, by number: the name of a function, and the layer
+_objects: dict[int, tuple[str, Any]] = {}  # what the engine made, by number: the name of a function, and the layer
 _numbers = itertools.count(1)
 
 
-@_CREATE
 def _create(_: Any, layer: Any, values: Any, protection: Any, made: Any, error: int) -> int:
     name = (values[0].text or b"").decode()
     if name not in _functions:
@@ -166,11 +120,10 @@ def _create(_: Any, layer: Any, values: Any, protection: Any, made: Any, error: 
         ctypes.memmove(error, text, len(text))
         return 1
     made[0] = number = next(_numbers)
-    _objects[number] = name, _Layer.from_buffer_copy(layer.contents)
+    _objects[number] = name, type(layer.contents).from_buffer_copy(layer.contents)
     return 0
 
 
-@_SCORE
 def _score(made: int, step: Any, head: int, scores: Any, error: int) -> int:
     name, layer = _objects[made]
 
@@ -193,22 +146,25 @@ def _score(made: int, step: Any, head: int, scores: Any, error: int) -> int:
     return _call(name, error, body)
 
 
-@_DESTROY
 def _destroy(made: int) -> None:
     _objects.pop(made, None)
 
 
-_parameters = (_Parameter * 1)(_Parameter(b"name", b"of a function that was given as a policy", _TEXT))
-_score_of = _Score(ctypes.sizeof(_Score), _READS, 0, 1, _parameters, b"function",
-                   b"a function of this Python program scores the entries", b"score = name(step), an array of n numbers",
-                   b"your own program", b"a call of your function", None, None, None, _CREATE(_create), None, _SCORE(_score), None,
-                   _DESTROY(_destroy))
+_kept: list[Any] = []  # what the engine holds on to
 
 
-def add_to(library: ctypes.CDLL) -> None:
+def add_to(library: Any) -> None:
     """Adds function() to the policies of this engine."""
+    score = library.structs["kvloupe_score"]
+    functions = {name: dict(score._fields_)[name](body) for name, body in (
+        ("create", _create), ("score", _score), ("destroy", _destroy))}
+    parameter = library.structs["kvloupe_parameter"](b"name", b"of a function that was given as a policy", _TEXT)
+    made = score(ctypes.sizeof(score), _READS, 0, 1, ctypes.pointer(parameter), b"function",
+                 b"a function of this Python program scores the entries", b"score = name(step), an array of n numbers",
+                 b"your own program", b"a call of your function", **functions)
+    _kept.append(made)
     error = ctypes.create_string_buffer(2048)
-    if library.kvloupe_engine_add_score(ctypes.byref(_score_of), error) != 0:
+    if library.kvloupe_engine_add_score(ctypes.byref(made), error) != 0:
         raise KvloupeError(error.value.decode("utf-8", "replace"))
 
 

@@ -61,7 +61,7 @@ class Kept:
         return bool(self.merges) or self.rounded_keys is not None or self.rounded_values is not None
 
 
-def states_of(array: Any, what: str) -> tuple[engine.States, Any]:
+def states_of(array: Any, what: str) -> tuple[Any, Any]:
     """The array [heads, tokens, channels] (or [1, heads, tokens, channels]) as the engine reads it, where it lies, and
     what must live as long. torch tensors on the CPU, numpy arrays, and whatever numpy.from_dlpack takes. An array whose
     rows are not side by side is copied."""
@@ -97,7 +97,7 @@ def states_of(array: Any, what: str) -> tuple[engine.States, Any]:
         raise KvloupeError(f"{what}: has the shape {list(shape)}; give [heads, tokens, channels]")
     row_stride = strides[1] if shape[1] > 1 else shape[2]
     head_stride = strides[0] if shape[0] > 1 else 0
-    return engine.States(pointer, _TYPES[kind], *shape, head_stride, row_stride), array
+    return engine.kind("states")(pointer, _TYPES[kind], *shape, head_stride, row_stride), array
 
 
 class Policy:
@@ -126,7 +126,7 @@ class Policy:
         if positions not in ("original", "compact") or rope_pairing not in ("half", "interleaved"):
             raise KvloupeError(f"positions {positions!r}, rope_pairing {rope_pairing!r}: give original or compact, and half "
                                "or interleaved")
-        shape = engine.LayerShape(size=ctypes.sizeof(engine.LayerShape))
+        shape = engine.struct("layer")
         query_heads, value_dim = query_heads or heads, value_dim or key_dim
         for name, value in (("layer", layer), ("layers", layers), ("heads", heads), ("query_heads", query_heads),
                             ("key_dim", key_dim), ("value_dim", value_dim), ("sliding_window", window), ("chunk_size", chunk),
@@ -172,7 +172,7 @@ class Policy:
         rest may be None. last: no token follows. acts=False: nothing is evicted now, nor may it be later (compression
         of the context only). Raises KvloupeError, after which a new policy is needed.
         """
-        block = engine.Block(size=ctypes.sizeof(engine.Block), last=bool(last), acts=bool(acts))
+        block = engine.struct("block", last=bool(last), acts=bool(acts))
         alive = []
         for name, given, read in (("keys", keys, True), ("values", values, "values" in self.reads),
                                   ("queries", queries, "queries" in self.reads and acts)):
@@ -184,13 +184,13 @@ class Policy:
             setattr(block, name, of)
             alive.append(array)
         block.first_new, block.end_new = self.tokens, self.tokens + block.keys.rows
-        found = ctypes.POINTER(engine.Retained)()
+        found = ctypes.POINTER(engine.kind("retained"))()
         engine.call("policy_step", self._handle, ctypes.byref(block), ctypes.byref(found))
         del alive
         self.tokens = block.end_new
         return [self._kept(found[head]) for head in range(self._heads)]
 
-    def _kept(self, of: engine.Retained) -> Kept:
+    def _kept(self, of: Any) -> Kept:
         merges = tuple(Merge(one.into, _copy(one.from_, one.members), _copy(one.weights, one.members),
                              _copy(one.value, self._value_dim),
                              _copy(one.key, self._key_dim) if one.key_changed else None, one.log_size)
@@ -201,7 +201,7 @@ class Policy:
                     _rounded(of.keys, self._key_dim), _rounded(of.values, self._value_dim))
 
 
-def _rounded(of: engine.Rounded, width: int) -> Rounded | None:
+def _rounded(of: Any, width: int) -> Rounded | None:
     return Rounded(of.first, _copy(of.numbers, of.count * width).reshape(-1, width)) if of.count else None
 
 

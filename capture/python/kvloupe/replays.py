@@ -42,21 +42,21 @@ def _names(names: Sequence[str]) -> Any:
     return (c_char_p * len(names))(*(name.encode() for name in names))
 
 
-def _request(policy: AnyPolicy, budget: Any, words: SimpleNamespace) -> engine.ReplayRequest:
-    return engine.ReplayRequest(size=ctypes.sizeof(engine.ReplayRequest), block=words.block,
-                                compression=words.compression, policy=spec_of(policy).encode(), budget=str(budget).encode())
+def _request(policy: AnyPolicy, budget: Any, words: SimpleNamespace) -> Any:
+    return engine.struct("replay_request", block=words.block, compression=words.compression, policy=spec_of(policy).encode(),
+                         budget=str(budget).encode())
 
 
 class Replay(dict):
     """The content of `kvloupe replay --json`, which is made when it is first read; beside it the sets and measures as
     arrays. Heads are those of the layers asked for, layer by layer."""
 
-    def __init__(self, trace: engine.Handle, request: engine.ReplayRequest, shown: tuple[bytes | None, bool], asked: Any) -> None:
+    def __init__(self, trace: engine.Handle, request: Any, shown: tuple[bytes | None, bool], asked: Any) -> None:
         super().__init__(heads=None)  # until it is filled; C code takes an empty dictionary at its word
         self._shown, self._asked = shown, asked
         self._library = engine.needed()
         self._handle = engine.made("replay_create", "replay_destroy", trace, request, request=request)
-        facts = engine.ReplayFacts()
+        facts = engine.struct("replay_facts")
         self._library.kvloupe_engine_replay_describe(self._handle, ctypes.byref(facts))
         self._shape = facts.heads, facts.steps, facts.tokens
         self._filled = False
@@ -209,17 +209,17 @@ def sweep(path: str | os.PathLike[str], policies: AnyPolicy | Sequence[AnyPolicy
     words = None if output is not None else _words(settings, "blocks", "compression", "measures")
     if words is None:
         return program.sweep(path, policies, budgets, output=output, **settings)
-    request = engine.SweepRequest(size=ctypes.sizeof(engine.SweepRequest), compression=words.compression,
-                                  policies=program.joined(policies).encode(), budgets=program.joined(budgets).encode(),
-                                  blocks=words.text("blocks"), default_measures=words.measured and not words.measures,
-                                  measure_count=len(words.measures), measures=_names(words.measures))
+    request = engine.struct("sweep_request", compression=words.compression, policies=program.joined(policies).encode(),
+                            budgets=program.joined(budgets).encode(), blocks=words.text("blocks"),
+                            default_measures=words.measured and not words.measures, measure_count=len(words.measures),
+                            measures=_names(words.measures))
     made = engine.made("sweep_create", "sweep_destroy", engine.open_trace(path), request, request=request)
     return program.swept(_sweep_columns(made), path, policies, budgets, True, settings.get("measures"))
 
 
 def _sweep_columns(sweep_of: engine.Handle) -> dict[str, Any]:
     """The columns of the CSV file of `kvloupe sweep`, in its order."""
-    facts = engine.SweepFacts()
+    facts = engine.struct("sweep_facts")
     engine.needed().kvloupe_engine_sweep_describe(sweep_of, ctypes.byref(facts))
     rows, count = facts.rows, facts.measures
     taken = lambda pointer, kind, width: np.frombuffer(
