@@ -121,15 +121,14 @@ int run(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "drift",
-      "Show how far a run with a policy in its cache differs from the run with the full cache");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] = Verb<Options>(
+      app, action, "drift",
+      "Show how far a run with a policy in its cache differs from the run with the full cache",
+      run);
   verb->add_option("FULL", options->full, "The trace of the run with the full cache")->required();
   verb->add_option("CLOSED", options->closed, "The closed-loop trace of the same tokens")
       ->required();
   verb->add_option("--json", options->output, "Write JSON to this file, - for standard output");
-  verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace kvloupe::cli::drift_verb

@@ -292,8 +292,8 @@ int run_replay(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("replay", "Apply a policy to the states of a trace");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] =
+      Verb<Options>(app, action, "replay", "Apply a policy to the states of a trace", run_replay);
   options->add_to(*verb);
   verb->add_option("--layers", options->layers, "Layers to print, such as 0-3,7");
   verb->add_option("--heads", options->heads, "Key-value heads to print, such as 0,1");
@@ -306,7 +306,6 @@ void add(CLI::App& app, Action& action) {
   verb->add_option(
       "--explain", options->explain,
       "Explain at each step why this token is kept or evicted: score, rank, threshold");
-  verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });
 }
 
 }  // namespace kvloupe::cli::replay_verb

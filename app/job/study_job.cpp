@@ -20,6 +20,7 @@
 #include "analysis/study/study.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
+#include "analysis/typed_number.h"
 #include "analysis/utf8.h"
 #include "app/job/assets.h"
 
@@ -133,10 +134,7 @@ std::string study_problem(const StudyOptions& o) {
     return wrong.what();
   }
   const std::vector<std::string> blocks = parts_of(o.block);
-  const auto is_block = [](const std::string& block) {
-    return block == "all" || (block.size() < 8 && block.front() != '0' &&
-                              block.find_first_not_of("0123456789") == std::string::npos);
-  };
+  const auto is_block = [](const std::string& block) { return block_in(block, 1).has_value(); };
   if (o.block != "capture" &&
       (blocks.empty() || !std::all_of(blocks.begin(), blocks.end(), is_block)))
     return "blocks: write numbers of tokens or all, separated by commas, or only capture";

@@ -23,8 +23,6 @@ namespace kvloupe::window {
 namespace {
 
 constexpr std::array kFormats = {"svg", "pdf", "png", "csv", "html"};
-constexpr std::array kColours = {figure::AmountMap::viridis, figure::AmountMap::cividis,
-                                 figure::AmountMap::grey};
 constexpr int kCsv = 3;
 constexpr float kNames = 72.0F;
 constexpr float kControls = 368.0F;
@@ -40,11 +38,7 @@ constexpr std::array kSizes = {SizePreset{"single column, 85 mm", 85.0, ""},
                                SizePreset{"double column, 178 mm", 178.0, ""},
                                SizePreset{"slide 16:9, 1600 × 900 px", 0.0, "1600x900px"}};
 
-void field(const PanelContext& c, const char* text) {
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("%s", text);
-  ImGui::SameLine(c.px(kNames));
-}
+void field(const PanelContext& c, const char* text) { name_control(c.fonts, text, c.px(kNames)); }
 
 }  // namespace
 
@@ -160,7 +154,6 @@ void ExportPanel::copy_command(const PanelContext& c, const Tile& tile) {
 
 void ExportPanel::draw_look(const PanelContext& c) {
   field(c, "size");
-  ImGui::SetNextItemWidth(-1);
   if (ImGui::BeginCombo("##size", kSizes[static_cast<std::size_t>(size_)].name)) {
     for (int i = 0; i < static_cast<int>(kSizes.size()); ++i) {
       if (list_line(kSizes[static_cast<std::size_t>(i)].name, size_ == i)) size_ = i;
@@ -185,12 +178,11 @@ void ExportPanel::draw_look(const PanelContext& c) {
   ImGui::NewLine();
   field(c, "colours");
   ImGui::SetNextItemWidth(c.px(112));
-  if (ImGui::BeginCombo("##colours", std::string(amount_map_name(amounts_)).c_str())) {
-    for (const figure::AmountMap map : kColours) {
-      if (list_line(std::string(amount_map_name(map)).c_str(), map == amounts_)) amounts_ = map;
-    }
-    ImGui::EndCombo();
-  }
+  std::string colours(amount_map_name(amounts_));
+  if (choose_word("##colours", colours, [] {
+        return std::vector<std::string>{"viridis", "cividis", "grey"};
+      }))
+    amounts_ = figure::parse_amount_map(colours);
   help_tooltip(c.fonts,
                "Colour map of amounts; signed values are blue, white, vermillion in every map");
   field(c, "with");
@@ -220,7 +212,6 @@ void ExportPanel::draw_controls(const PanelContext& c, const Tile& tile) {
   draw_look(c);
   ImGui::EndDisabled();
   field(c, "file");
-  ImGui::SetNextItemWidth(-1);
   if (appeared_) ImGui::SetKeyboardFocusHere();
   bool accept = ImGui::InputText("##path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
   help_tooltip(c.fonts, path_);
