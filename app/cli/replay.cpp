@@ -49,8 +49,6 @@ const char* fate_word(Fate fate) {
   return kNames[static_cast<std::size_t>(fate)];
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 Json to_json(const StepReason& reason) {
   Json merges = Json::array();
   for (const Merge& merge : reason.merges) {
@@ -61,10 +59,10 @@ Json to_json(const StepReason& reason) {
           {"retained", reason.retained},
           {"fate", reason.decided || reason.fate == Fate::beyond_window ? fate_word(reason.fate)
                                                                         : "nothing_evicted"},
-          {"score", number(reason.score)},
+          {"score", reason.score},
           {"rank", reason.rank > 0 ? Json(reason.rank) : Json()},
-          {"threshold", number(reason.threshold)},
-          {"margin", number(reason.margin)},
+          {"threshold", reason.threshold},
+          {"margin", reason.margin},
           {"ties", reason.ties},
           {"merged", std::move(merges)}};
 }
