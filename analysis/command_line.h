@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "analysis/text.h"
+#include "analysis/typed_number.h"
 
 namespace kvloupe {
 
@@ -33,17 +33,10 @@ inline int report_parse_error(const CLI::App& app, const CLI::ParseError& error)
 /// For an option that takes a block size: a number of tokens, or "all", which stands for `whole`.
 inline CLI::Validator block_size(int whole) {
   return {[whole](std::string& text) -> std::string {
-            if (text == "all") {
-              text = std::to_string(whole);
-              return {};
-            }
-            constexpr int kMost = 1 << 30;
-            int tokens = 0;
-            const auto [end, error] =
-                std::from_chars(text.data(), text.data() + text.size(), tokens);
-            const bool good = error == std::errc() && end == text.data() + text.size();
-            if (good && tokens >= 1 && tokens <= kMost) return {};
-            return "block '" + text + "': write a number of tokens, at least 1, or all";
+            const auto tokens = block_in(text, whole);
+            if (!tokens) return no_block(text);
+            text = std::to_string(*tokens);
+            return {};
           },
           "TOKENS|all", "block size"};
 }

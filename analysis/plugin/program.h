@@ -74,6 +74,20 @@ inline KnownWords known_policies() {
 /// runs after the command line has been parsed. The action returns the exit code.
 using Action = std::function<int()>;
 
+/// A verb with options of its own, which `run` gets once the command line has been parsed.
+template <typename Options>
+struct Verb {
+  CLI::App* verb;
+  std::shared_ptr<Options> options = std::make_shared<Options>();
+
+  template <typename Run>
+  Verb(CLI::App& app, Action& action, const char* name, const char* help, Run run)
+      : verb(app.add_subcommand(name, help)) {
+    verb->callback(
+        [&action, run, options = options] { action = [run, options] { return run(*options); }; });
+  }
+};
+
 /// The whole program: parses, runs, reports. Returns the exit code. `commit`: of the source it was
 /// built from; `words`: see add_page_option().
 inline int run_program(CLI::App& app, int argc, char** argv, const char* commit,

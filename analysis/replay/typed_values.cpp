@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/metric/quantisation.h"
 #include "analysis/policy/policy_catalog.h"
+#include "analysis/typed_number.h"
 
 namespace kvloupe {
 
@@ -35,15 +36,14 @@ std::vector<Budget> parse_budgets(std::string_view text) {
   return budgets;
 }
 
+int parse_block(std::string_view text) {
+  if (const auto block = block_in(text, kWholePrompt)) return *block;
+  throw UsageError(no_block(text));
+}
+
 std::vector<int> parse_blocks(std::string_view text) {
   std::vector<int> blocks;
-  for (const std::string& item : comma_list(text)) {
-    int block = kWholePrompt;
-    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), block);
-    if (item != "all" && (error != std::errc() || end != item.data() + item.size() || block < 1))
-      throw UsageError("block '" + item + "': write a number of tokens, at least 1, or all");
-    blocks.push_back(block);
-  }
+  for (const std::string& item : comma_list(text)) blocks.push_back(parse_block(item));
   return blocks;
 }
 
@@ -92,22 +92,19 @@ int parse_index(std::string_view text, std::string_view what, int count) {
 
 std::vector<int> parse_index_list(std::string_view text, std::string_view what, int count) {
   std::set<int> indices;
-  for (std::size_t first = 0; first <= text.size();) {
-    const std::size_t end = std::min(text.find(',', first), text.size());
-    const std::string_view item = text.substr(first, end - first);
+  for (const std::string& item : comma_list(text)) {
     const std::size_t dash = item.find('-', 1);
-    if (item.size() > 1 && dash != std::string_view::npos) {
+    if (item.size() > 1 && dash != std::string::npos) {
       const int from = parse_index(item.substr(0, dash), what, count);
       const int to = parse_index(item.substr(dash + 1), what, count);
       if (to < from) {
-        throw UsageError(std::string(what) + " '" + std::string(item) +
+        throw UsageError(std::string(what) + " '" + item +
                          "': the range runs backwards; write the smaller index first");
       }
       for (int i = from; i <= to; ++i) indices.insert(i);
     } else {
       indices.insert(parse_index(item, what, count));
     }
-    first = end + 1;
   }
   return {indices.begin(), indices.end()};
 }

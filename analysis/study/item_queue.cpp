@@ -1,11 +1,11 @@
 #include "analysis/study/item_queue.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "analysis/error.h"
 #include "analysis/text.h"
+#include "analysis/typed_number.h"
 
 namespace kvloupe {
 
@@ -52,19 +52,9 @@ std::optional<int> ItemQueue::next(int worker) {
 
 Shard parse_shard(std::string_view text) {
   constexpr int kMost = 1'000'000;
-  const auto number = [](std::string_view digits) {
-    int value = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [stop, problem] = std::from_chars(digits.data(), end, value);
-    return problem == std::errc() && stop == end ? value : 0;
-  };
-  const std::size_t slash = text.find('/');
-  Shard shard;
-  if (slash != std::string_view::npos) {
-    shard = {number(text.substr(0, slash)), number(text.substr(slash + 1))};
-  }
-  if (slash == std::string_view::npos || shard.number < 1 || shard.count < shard.number ||
-      shard.count > kMost) {
+  const auto parts = numbers_around<int>('/', text).value_or(std::pair{0, 0});
+  const Shard shard{parts.first, parts.second};
+  if (shard.number < 1 || shard.count < shard.number || shard.count > kMost) {
     throw UsageError("--shard " + in_quotes(text) +
                      ": write which part of how many, such as 1/10 to 10/10");
   }

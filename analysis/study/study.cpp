@@ -17,6 +17,7 @@
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/read_file.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/text.h"
 #include "analysis/trace/model_files.h"
@@ -187,16 +188,6 @@ std::vector<PromptPlace> find_prompt_places(const Fields& fields, const json& li
   return prompts;
 }
 
-int parse_block(const std::string& text) {
-  if (text == "all") return kWholePrompt;
-  constexpr long kMost = 1L << 30U;
-  const bool digits = !text.empty() && text.size() < 12 &&
-                      text.find_first_not_of("0123456789") == std::string::npos;
-  const long block = digits ? std::stol(text) : 0;
-  if (block >= 1 && block <= kMost) return static_cast<int>(block);
-  throw UsageError("block " + in_quotes(text) +
-                   ": write a number of tokens, at least 1, or \"all\"");
-}
 /// A task as the file says it: its name, or an object with its settings.
 class TaskFields {
  public:

@@ -89,11 +89,11 @@ int run(Options options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "advise",
+  const auto [verb, options] = Verb<Options>(
+      app, action, "advise",
       "Name each policy's smallest budget whose loss on new prompts can be promised, or share the "
-      "entries among the heads (--heads)");
-  const auto options = std::make_shared<Options>();
+      "entries among the heads (--heads)",
+      run);
   add_study_results(*verb, options->results);
   add_loss_options(*verb, options->request, options->risk,
                    {.without = "Without it: answers found where the study has them, else "
@@ -123,7 +123,6 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--json", options->json,
                    "With --heads: also write all numbers as JSON; -: print them in place of the "
                    "table");
-  verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace kvloupe::cli::advise_verb

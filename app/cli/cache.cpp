@@ -71,9 +71,9 @@ int work(const CacheOptions& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "cache", "List, limit or empty the cache folder: traces and weights that can be made again");
-  const auto options = std::make_shared<CacheOptions>();
+  const auto [verb, options] = Verb<CacheOptions>(
+      app, action, "cache",
+      "List, limit or empty the cache folder: traces and weights that can be made again", work);
   CLI::Option* clear =
       verb->add_flag("--clear", options->clear, "Remove all files that no program has open");
   CLI::Option* limit = verb->add_option(
@@ -83,7 +83,6 @@ void add(CLI::App& app, Action& action) {
   verb->add_flag("--json", options->json, "Write the list as JSON")
       ->excludes(clear)
       ->excludes(limit);
-  verb->callback([options, &action] { action = [options] { return work(*options); }; });
 }
 
 }  // namespace kvloupe::cli::cache_verb

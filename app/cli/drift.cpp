@@ -17,8 +17,6 @@ namespace kvloupe::cli::drift_verb {
 namespace {
 using json = nlohmann::ordered_json;
 
-json number(double value) { return std::isfinite(value) ? json(value) : json(); }
-
 const char* kind_name(DivergenceKind kind) {
   switch (kind) {
     case DivergenceKind::exact:
@@ -43,10 +41,10 @@ std::string as_json(const Drift& drift, const Trace& full, const Trace& closed) 
   out["layers"] = json::array();
   for (const LayerDrift& layer : drift.layers) {
     out["layers"].push_back({{"layer", layer.layer},
-                             {"query_distance", number(layer.query)},
-                             {"key_distance", number(layer.key)},
-                             {"value_distance", number(layer.value)},
-                             {"output_distance", number(layer.output)}});
+                             {"query_distance", layer.query},
+                             {"key_distance", layer.key},
+                             {"value_distance", layer.value},
+                             {"output_distance", layer.output}});
   }
   out["heads"] = json::array();
   for (const HeadDrift& head : drift.heads) {
@@ -57,14 +55,14 @@ std::string as_json(const Drift& drift, const Trace& full, const Trace& closed) 
   }
   json kl = json::array(), same = json::array(), loss = json::array();
   for (const TokenDrift& token : drift.tokens) {
-    kl.push_back(number(token.divergence));
+    kl.push_back(token.divergence);
     same.push_back(token.same_top1);
-    loss.push_back(number(token.loss_difference));
+    loss.push_back(token.loss_difference);
   }
   out["tokens"] = {{"kl_kind", kind_name(drift.divergence_kind)},
-                   {"mean_kl", number(drift.mean_divergence())},
-                   {"same_top1_share", number(drift.same_top1_share())},
-                   {"mean_loss_difference", number(drift.mean_loss_difference())},
+                   {"mean_kl", drift.mean_divergence()},
+                   {"same_top1_share", drift.same_top1_share()},
+                   {"mean_loss_difference", drift.mean_loss_difference()},
                    {"kl", std::move(kl)},
                    {"same_top1", std::move(same)},
                    {"loss_difference", std::move(loss)}};
@@ -121,15 +119,14 @@ int run(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "drift",
-      "Show how far a run with a policy in its cache differs from the run with the full cache");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] = Verb<Options>(
+      app, action, "drift",
+      "Show how far a run with a policy in its cache differs from the run with the full cache",
+      run);
   verb->add_option("FULL", options->full, "The trace of the run with the full cache")->required();
   verb->add_option("CLOSED", options->closed, "The closed-loop trace of the same tokens")
       ->required();
   verb->add_option("--json", options->output, "Write JSON to this file, - for standard output");
-  verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace kvloupe::cli::drift_verb

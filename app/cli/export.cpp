@@ -54,7 +54,6 @@ int run_export(const ExportOptions& o) {
   std::vector<figure::FileFormat> formats;
   for (const std::string& path : o.outputs) formats.push_back(figure::format_of(path));
   const request::FigureSettings settings = settings_of(o.options);
-  const figure::FileOptions file_options = file_options_of(o.options);
   figure::check_choices(info, settings.choices);
   if (settings.policy_b && !request::draws_policy_b(info, settings.choices)) {
     throw UsageError(fmt::format(
@@ -74,7 +73,7 @@ int run_export(const ExportOptions& o) {
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   for (const ExportedFile& output : outputs)
-    output.file->write(figure::file_of(info, made, output.format, file_options, fonts));
+    output.file->write(figure::file_of(info, made, output.format, o.options.file, fonts));
   for (const ExportedFile& output : outputs) output.file->finish();
   return 0;
 }
@@ -100,10 +99,10 @@ std::string figure_list() {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "export",
-      "Write a figure as SVG, PDF, PNG, CSV or an interactive web page; needs no display");
-  const auto options = std::make_shared<ExportOptions>();
+  const auto [verb, options] = Verb<ExportOptions>(
+      app, action, "export",
+      "Write a figure as SVG, PDF, PNG, CSV or an interactive web page; needs no display",
+      run_export);
   verb->add_option("INPUT", options->inputs,
                    "The trace file. Some figures compare several traces, or read results of "
                    "kvloupe-capture eval or of kvloupe study")
@@ -121,7 +120,7 @@ void add(CLI::App& app, Action& action) {
   const auto list = [&](const char* option, const char* choice, const char* what) {
     verb->add_option_function<std::string>(
         option,
-        [options, choice](const std::string& text) {
+        [options = options, choice](const std::string& text) {
           options->options.choices.push_back(std::string(choice) + "=" + text);
         },
         what);
@@ -131,7 +130,6 @@ void add(CLI::App& app, Action& action) {
   list("--budgets", "budgets", "Budgets that a figure compares, such as 64,10%,25%");
   list("--blocks", "blocks", "Block sizes that a figure compares, such as 32,128,all");
   verb->footer(figure_list);
-  verb->callback([&action, options] { action = [options] { return run_export(*options); }; });
 }
 
 }  // namespace kvloupe::cli::export_verb

@@ -52,10 +52,10 @@ int run_export_sets(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "export-sets",
-      "Write which tokens a policy keeps, per layer and head, as JSON or safetensors");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] =
+      Verb<Options>(app, action, "export-sets",
+                    "Write which tokens a policy keeps, per layer and head, as JSON or safetensors",
+                    run_export_sets);
   options->add_replay(*verb);
   verb->add_option("-o,--output", options->outputs,
                    "The file, whose name ends with .json or .safetensors; - for JSON on standard "
@@ -69,7 +69,6 @@ void add(CLI::App& app, Action& action) {
       "The policy external(\"FILE\") shows the sets of such a file, whoever wrote it:\n"
       "  kvloupe export-sets trace.h5 --policy h2o+shared --budget 25% -o sets.json\n"
       "  kvloupe replay trace.h5 --policy 'external(\"sets.json\")' --budget 25%");
-  verb->callback([&action, options] { action = [options] { return run_export_sets(*options); }; });
 }
 
 }  // namespace kvloupe::cli::export_sets_verb

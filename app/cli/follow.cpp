@@ -121,14 +121,13 @@ int run(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "follow", "Follow tokens through every head: who reads them, and where they are lost");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] = Verb<Options>(
+      app, action, "follow",
+      "Follow tokens through every head: who reads them, and where they are lost", run);
   options->add_to(*verb);
   verb->add_option("--tokens", options->tokens, "Tokens to follow, such as 120-131,140");
   verb->add_option("--segment", options->segment,
                    "A segment of the prompt to follow instead, such as needle");
-  verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace kvloupe::cli::follow_verb

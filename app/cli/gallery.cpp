@@ -179,7 +179,6 @@ void for_each_at_once(std::size_t count, Progress& progress, const Work& work) {
 
 int run_gallery(const GalleryOptions& o) {
   const request::FigureSettings settings = settings_of(o.options);
-  const figure::FileOptions file_options = file_options_of(o.options);
   const request::FigureMaker maker(open_inputs(o.inputs));
   std::error_code error;
   std::filesystem::create_directories(o.folder, error);
@@ -202,7 +201,7 @@ int run_gallery(const GalleryOptions& o) {
     if (piece.skipped.empty()) {
       Progress part(progress, 0);
       try {
-        write_piece(piece, o.folder, maker, file_options, fonts, part);
+        write_piece(piece, o.folder, maker, o.options.file, fonts, part);
       } catch (const WorkError& error) {  // this figure cannot be made of this trace
         piece.skipped = error.what();
       } catch (const UsageError& error) {  // with these settings
@@ -219,7 +218,7 @@ int run_gallery(const GalleryOptions& o) {
   write_whole_file(index,
                    figure::document::gallery_page(
                        "Figures of " + std::filesystem::path(o.inputs.front()).filename().string(),
-                       made_from(o), std::move(shown), file_options.theme));
+                       made_from(o), std::move(shown), o.options.file.theme));
   std::printf("index: html\n");
   return 0;
 }
@@ -227,10 +226,10 @@ int run_gallery(const GalleryOptions& o) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "gallery",
-      "Write every figure in every format, and index.html with all of them; needs no display");
-  const auto options = std::make_shared<GalleryOptions>();
+  const auto [verb, options] = Verb<GalleryOptions>(
+      app, action, "gallery",
+      "Write every figure in every format, and index.html with all of them; needs no display",
+      run_gallery);
   verb->add_option(
           "INPUT", options->inputs,
           "The trace file. A second trace of the same tokens (a closed-loop run) and "
@@ -239,7 +238,6 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("-o,--output", options->folder, "Folder for the files; created if missing")
       ->required();
   add_figure_options(*verb, options->options);
-  verb->callback([&action, options] { action = [options] { return run_gallery(*options); }; });
 }
 
 }  // namespace kvloupe::cli::gallery_verb

@@ -137,9 +137,9 @@ int run_lesson(LessonOptions& o) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "lesson", "List the lessons, open one in the window, or write it as a handout");
-  const auto options = std::make_shared<LessonOptions>();
+  const auto [verb, options] = Verb<LessonOptions>(
+      app, action, "lesson", "List the lessons, open one in the window, or write it as a handout",
+      run_lesson);
   verb->add_option("NAME", options->name, "The lesson: its name, or the path of its file");
   verb->add_option("--pdf", options->pdf, "Write the lesson as a handout: text and figures on A4");
   verb->add_option("--html", options->html,
@@ -152,7 +152,6 @@ void add(CLI::App& app, Action& action) {
       "--values", options->values,
       "Write the list of values for the numbers and conditions of lessons, as in docs/lessons.md");
   add_window_options(*verb, options->window);
-  verb->callback([&action, options] { action = [options] { return run_lesson(*options); }; });
 }
 
 }  // namespace kvloupe::cli::lesson_verb

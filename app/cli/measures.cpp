@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/measure/measure_text.h"
-#include "analysis/output_file.h"
-#include "app/cli/commands.h"
+#include "app/cli/shared_options.h"
 
 namespace kvloupe::cli::measures_verb {
 
@@ -59,17 +57,8 @@ std::string as_table() {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("measures", "List every measure: formula, unit, source");
-  const auto json = std::make_shared<bool>(false);
-  const auto markdown = std::make_shared<bool>(false);
-  CLI::Option* json_flag = verb->add_flag("--json", *json, "Write JSON");
-  verb->add_flag("--markdown", *markdown, "Write docs/measures.md")->excludes(json_flag);
-  verb->callback([&action, json, markdown] {
-    action = [json, markdown] {
-      write_whole_file("-", *json ? as_json() : *markdown ? measures_markdown() : as_table());
-      return 0;
-    };
-  });
+  add_list_verb(app, action, "measures", "List every measure: formula, unit, source",
+                {as_table, as_json, measures_markdown});
 }
 
 }  // namespace kvloupe::cli::measures_verb

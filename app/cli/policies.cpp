@@ -4,16 +4,14 @@
 
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <nlohmann/json.hpp>
 
-#include "analysis/output_file.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/presets.h"
 #include "analysis/policy/published.h"
-#include "app/cli/commands.h"
+#include "app/cli/shared_options.h"
 
 namespace kvloupe::cli::policies_verb {
 
@@ -120,18 +118,8 @@ std::string as_table() {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb =
-      app.add_subcommand("policies", "List every policy: parameters, defaults, formula, source");
-  const auto json = std::make_shared<bool>(false);
-  const auto markdown = std::make_shared<bool>(false);
-  CLI::Option* json_flag = verb->add_flag("--json", *json, "Write JSON");
-  verb->add_flag("--markdown", *markdown, "Write docs/policies.md")->excludes(json_flag);
-  verb->callback([&action, json, markdown] {
-    action = [json, markdown] {
-      write_whole_file("-", *json ? as_json() : *markdown ? policies_markdown() : as_table());
-      return 0;
-    };
-  });
+  add_list_verb(app, action, "policies", "List every policy: parameters, defaults, formula, source",
+                {as_table, as_json, policies_markdown});
 }
 
 }  // namespace kvloupe::cli::policies_verb

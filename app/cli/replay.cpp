@@ -49,8 +49,6 @@ const char* fate_word(Fate fate) {
   return kNames[static_cast<std::size_t>(fate)];
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 Json to_json(const StepReason& reason) {
   Json merges = Json::array();
   for (const Merge& merge : reason.merges) {
@@ -61,10 +59,10 @@ Json to_json(const StepReason& reason) {
           {"retained", reason.retained},
           {"fate", reason.decided || reason.fate == Fate::beyond_window ? fate_word(reason.fate)
                                                                         : "nothing_evicted"},
-          {"score", number(reason.score)},
+          {"score", reason.score},
           {"rank", reason.rank > 0 ? Json(reason.rank) : Json()},
-          {"threshold", number(reason.threshold)},
-          {"margin", number(reason.margin)},
+          {"threshold", reason.threshold},
+          {"margin", reason.margin},
           {"ties", reason.ties},
           {"merged", std::move(merges)}};
 }
@@ -292,8 +290,8 @@ int run_replay(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand("replay", "Apply a policy to the states of a trace");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] =
+      Verb<Options>(app, action, "replay", "Apply a policy to the states of a trace", run_replay);
   options->add_to(*verb);
   verb->add_option("--layers", options->layers, "Layers to print, such as 0-3,7");
   verb->add_option("--heads", options->heads, "Key-value heads to print, such as 0,1");
@@ -306,7 +304,6 @@ void add(CLI::App& app, Action& action) {
   verb->add_option(
       "--explain", options->explain,
       "Explain at each step why this token is kept or evicted: score, rank, threshold");
-  verb->callback([&action, options] { action = [options] { return run_replay(*options); }; });
 }
 
 }  // namespace kvloupe::cli::replay_verb

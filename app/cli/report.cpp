@@ -44,11 +44,11 @@ int run(Options options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "report",
+  const auto [verb, options] = Verb<Options>(
+      app, action, "report",
       "Write the results of a study as two pages: what was compared, which budget is enough, which "
-      "heads matter, and how to repeat it");
-  const auto options = std::make_shared<Options>();
+      "heads matter, and how to repeat it",
+      run);
   AdviceRequest& request = options->request.advice;
   add_study_results(*verb, options->results);
   verb->add_option("-o,--output", options->request.outputs,
@@ -63,7 +63,6 @@ void add(CLI::App& app, Action& action) {
                                            report::kUsualLimit),
                     .promises = "the promise of any policy"});
   add_study_block(*verb, request);
-  verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace kvloupe::cli::report_verb

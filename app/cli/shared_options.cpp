@@ -1,7 +1,8 @@
 #include "app/cli/shared_options.h"
 
-#include <charconv>
+#include <algorithm>
 #include <cstdio>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -11,9 +12,17 @@
 #include "analysis/replay/compression.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/text.h"
+#include "analysis/typed_number.h"
 #include "app/window/state/preferences.h"
 
 namespace kvloupe::cli {
+
+void add_block_and_compression(CLI::App& verb, int& block,
+                               std::optional<Compression>& compression) {
+  verb.add_option("--block", block, "Tokens per prompt step (default: the capture's)")
+      ->transform(block_size(kWholePrompt));
+  add_word_option(verb, "--compression", compression, compression_words(), kCompressionHelp);
+}
 
 void ReplayOptions::add_replay(CLI::App& verb) {
   verb.add_option("TRACE", trace, "The trace file")->required();
@@ -24,9 +33,7 @@ void ReplayOptions::add_replay(CLI::App& verb) {
           "all caches: 12MB, or a share of the full cache's such as 25%bytes (under quant, "
           "scales that outlive the entries of their group may take more)")
       ->required();
-  verb.add_option("--block", block, "Tokens per prompt step (default: the capture's)")
-      ->transform(block_size(kWholePrompt));
-  add_word_option(verb, "--compression", compression, compression_words(), kCompressionHelp);
+  add_block_and_compression(verb, block, compression);
 }
 
 void ReplayOptions::add_to(CLI::App& verb) {
@@ -47,13 +54,23 @@ ReplayRequest ReplayOptions::open(std::optional<Trace>& opened) const {
 }
 
 double parse_share(const std::string& text, const char* verb, const char* what) {
-  double value = 0.0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const bool percent = error == std::errc() && rest + 1 == end && *rest == '%';
-  if (error != std::errc() || (rest != end && !percent))
+  const bool percent = text.ends_with('%');
+  const auto value = number_in<double>(text.substr(0, text.size() - (percent ? 1 : 0)));
+  if (!value)
     throw UsageError(fmt::format("{}: write a {} such as 5% or 0.05, not '{}'", verb, what, text));
-  return percent ? value / 100.0 : value;
+  return percent ? *value / 100.0 : *value;
+}
+
+void add_list_verb(CLI::App& app, Action& action, const char* name, const char* help,
+                   const ListTexts& texts) {
+  const auto [verb, options] = Verb<ListTexts>(app, action, name, help, [](const ListTexts& o) {
+    write_whole_file("-", (o.as_json ? o.json : o.as_markdown ? o.markdown : o.table)());
+    return 0;
+  });
+  *options = texts;
+  CLI::Option* json = verb->add_flag("--json", options->as_json, "Write JSON");
+  verb->add_flag("--markdown", options->as_markdown, fmt::format("Write docs/{}.md", name))
+      ->excludes(json);
 }
 
 void add_study_results(CLI::App& verb, std::string& results) {
@@ -92,18 +109,11 @@ constexpr int kMostSide = 8192;
 
 /// WxH in pixels.
 void parse_size(const std::string& text, int& width, int& height) {
-  const char* end = text.data() + text.size();
-  const auto [cross, first_error] = std::from_chars(text.data(), end, width);
-  bool right = first_error == std::errc() && cross != end && *cross == 'x';
-  if (right) {
-    const auto [rest, second_error] = std::from_chars(cross + 1, end, height);
-    right = second_error == std::errc() && rest == end;
-  }
-  if (!right || width < kLeastSide || height < kLeastSide || width > kMostSide ||
-      height > kMostSide) {
-    throw UsageError("--size " + text + ": write WIDTHxHEIGHT in pixels, each from " +
-                     std::to_string(kLeastSide) + " to " + std::to_string(kMostSide) +
-                     ", e.g. 1600x1000");
+  std::tie(width, height) = numbers_around<int>('x', text).value_or(std::pair{0, 0});
+  if (std::min(width, height) < kLeastSide || std::max(width, height) > kMostSide) {
+    throw UsageError(
+        fmt::format("--size {}: write WIDTHxHEIGHT in pixels, each from {} to {}, e.g. 1600x1000",
+                    text, kLeastSide, kMostSide));
   }
 }
 

@@ -7,9 +7,13 @@
 #include "analysis/replay/replay.h"
 #include "analysis/study/advice.h"
 #include "analysis/trace/trace.h"
+#include "app/cli/commands.h"
 #include "app/window/shell/window.h"
 
 namespace kvloupe::cli {
+
+/// --block and --compression.
+void add_block_and_compression(CLI::App& verb, int& block, std::optional<Compression>& compression);
 
 /// The replay of a trace that a verb makes, and where its JSON goes.
 struct ReplayOptions {
@@ -28,6 +32,16 @@ struct ReplayOptions {
 
 /// "5%" or "0.05" as a number. Throws UsageError, naming the verb and what the share is of.
 double parse_share(const std::string& text, const char* verb, const char* what);
+
+/// What a verb prints of a catalogue: a table; with --json; with --markdown, a page of docs/.
+struct ListTexts {
+  std::string (*table)();
+  std::string (*json)();
+  std::string (*markdown)();
+  bool as_json = false, as_markdown = false;
+};
+void add_list_verb(CLI::App& app, Action& action, const char* name, const char* help,
+                   const ListTexts& texts);
 
 /// RESULTS, of a study.
 void add_study_results(CLI::App& verb, std::string& results);

@@ -180,9 +180,9 @@ std::string table_names() {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "study", "Replay the policies of a study on all its traces, alone or under mpirun");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] =
+      Verb<Options>(app, action, "study",
+                    "Replay the policies of a study on all its traces, alone or under mpirun", run);
   verb->add_option("WORD|STUDY|RESULTS", options->inputs,
                    "A word (below), then a study file (JSON) or a results file")
       ->required();
@@ -210,7 +210,6 @@ void add(CLI::App& app, Action& action) {
                    "The measures that a table shows, separated by commas")
       ->delimiter(',');
   verb->footer(words_text());
-  verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace kvloupe::cli::study_verb

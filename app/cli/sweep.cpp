@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/replay/compression.h"
+#include "analysis/typed_number.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli::sweep_verb {
@@ -31,15 +31,9 @@ struct Options {
 
 /// "perturbation_l1=0.5"
 std::pair<std::string, double> parse_limit(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  double limit = 0.0;
-  if (equals != std::string::npos) {
-    const char* first = text.data() + equals + 1;
-    const auto [end, error] = std::from_chars(first, text.data() + text.size(), limit);
-    if (error == std::errc() && end == text.data() + text.size() && std::isfinite(limit)) {
-      return {text.substr(0, equals), limit};
-    }
-  }
+  const std::size_t equals = std::min(text.find('='), text.size() - 1);
+  if (const auto limit = number_in<double>(text.substr(equals + 1)))
+    return {text.substr(0, equals), *limit};
   throw UsageError("limit '" + text + "': write a measure and a number: perturbation_l1=0.5");
 }
 
@@ -99,10 +93,10 @@ int run(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "sweep",
-      "Replay many policies at many budgets and write every measure per layer and head as CSV");
-  const auto options = std::make_shared<Options>();
+  const auto [verb, options] = Verb<Options>(
+      app, action, "sweep",
+      "Replay many policies at many budgets and write every measure per layer and head as CSV",
+      run);
   verb->add_option("TRACE", options->trace, "The trace file")->required();
   verb->add_option("--policies", options->policies, "Policies, such as h2o+recent(50%),keydiff")
       ->required();
@@ -124,7 +118,6 @@ void add(CLI::App& app, Action& action) {
       "--limit", options->limit,
       "Print for each head the smallest budget that keeps a measure within a limit of "
       "your choice: at or below it, or above where more is better: perturbation_l1=0.5");
-  verb->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace kvloupe::cli::sweep_verb

@@ -16,10 +16,12 @@
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/prompt_file.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/study.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
+#include "analysis/typed_number.h"
 #include "analysis/utf8.h"
 #include "app/job/assets.h"
 
@@ -50,30 +52,13 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The texts of a folder, by name; none where it is not a folder.
-std::vector<fs::path> texts_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const fs::path& file = at->path();
-    std::error_code other;
-    if ((file.extension() == ".txt" || file.extension() == ".md") && at->is_regular_file(other) &&
-        !file.filename().string().starts_with('.'))
-      files.push_back(file);
+/// The prompts of a file or of a folder of texts; none where there are none.
+std::vector<PromptPlace> prompts_in(const fs::path& path) {
+  try {
+    return find_prompts(path, path.string());
+  } catch (const FileError&) {
+    return {};
   }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-/// The name on a line @@name, which starts a segment of a prompt; empty on other lines.
-std::string segment_on(const std::string& text) {
-  const std::string line = text.substr(0, text.find_last_not_of(" \t") + 1);
-  const auto is_of_name = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-  };
-  const bool begins = line.starts_with("@@") && line.size() > 2 && line[2] >= 'a' && line[2] <= 'z';
-  if (!begins || !std::all_of(line.begin() + 2, line.end(), is_of_name)) return {};
-  return line.substr(2);
 }
 
 std::string without_line_ends(const std::string& text) {
@@ -120,7 +105,7 @@ std::string study_problem(const StudyOptions& o) {
     if (!holds_model(o.model))
       return o.model + ": is neither a GGUF file nor a folder with config.json; choose a model";
     if (o.prompts.empty()) return "Choose prompts with their answers.";
-    if (!fs::is_regular_file(o.prompts, error) && texts_in(o.prompts).empty())
+    if (!fs::is_regular_file(o.prompts, error) && prompts_in(o.prompts).empty())
       return o.prompts + ": no such file of prompts, and no folder of texts (*.txt)";
   }
   try {
@@ -133,10 +118,7 @@ std::string study_problem(const StudyOptions& o) {
     return wrong.what();
   }
   const std::vector<std::string> blocks = parts_of(o.block);
-  const auto is_block = [](const std::string& block) {
-    return block == "all" || (block.size() < 8 && block.front() != '0' &&
-                              block.find_first_not_of("0123456789") == std::string::npos);
-  };
+  const auto is_block = [](const std::string& block) { return block_in(block, 1).has_value(); };
   if (o.block != "capture" &&
       (blocks.empty() || !std::all_of(blocks.begin(), blocks.end(), is_block)))
     return "blocks: write numbers of tokens or all, separated by commas, or only capture";
@@ -194,10 +176,7 @@ std::string study_size(const StudyOptions& o) {
     size = counted(traces.size(), "trace", "traces");
   }
   if (o.in_model) {
-    std::size_t prompts = texts_in(o.prompts).size();
-    std::ifstream file(o.prompts);
-    for (std::string line; std::getline(file, line);)
-      prompts += line.find_first_not_of(" \t\r") != std::string::npos ? 1 : 0;
+    const std::size_t prompts = prompts_in(o.prompts).size();
     if (prompts == 0) return o.prompts + ": no prompt there";
     size = size.empty() ? counted(prompts, "prompt", "prompts")
                         : fmt::format("({} + {})", size, counted(prompts, "prompt", "prompts"));
@@ -219,38 +198,29 @@ std::vector<std::string> study_command(const StudyOptions& o, bool in_model,
 
 std::string prompt_lines(const fs::path& folder) {
   std::string lines;
-  for (const fs::path& file : texts_in(folder)) {
-    const std::string text = content_of(file.string());
+  for (const PromptPlace& place : prompts_in(folder)) {
+    const fs::path& file = place.path;
+    std::string text = content_of(file.string());
     if (escape_invalid_utf8(text) != text) throw WorkError(file.string() + ": is not UTF-8");
-    std::string context, question, answer, needle;
+    std::erase(text, '\r');
+    const Prompt prompt = parse_prompt(text);
+    std::string context, question, answer;
     std::vector<std::string> needles;
     std::string* part = &context;
-    const auto end_part = [&] {
-      if (part == &needle && !needle.empty()) needles.push_back(without_line_ends(needle));
-      needle.clear();
-    };
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) {
-      if (line.ends_with('\r')) line.pop_back();
-      const std::string name = segment_on(line);
-      if (name.empty()) {
-        if (line.starts_with("\\@@")) line.erase(0, 1);
-        *part += line + "\n";
-        if (part == &needle) context += line + "\n";
-        continue;
-      }
-      end_part();
+    for (std::size_t i = 0; i < prompt.segments.size(); ++i) {
+      const auto& [begin, name] = prompt.segments[i];
+      const bool last = i + 1 == prompt.segments.size();
+      const std::string words = prompt.text.substr(
+          begin, last ? std::string::npos : prompt.segments[i + 1].begin - begin);
       const bool asked = part == &question || part == &answer;
       if (asked && (name == "context" || name == "needle"))
         throw WorkError(file.string() + ": has a line @@" + name +
                         " behind its question; put it before");
       // What else stands behind a question ends it, such as a template's last words.
-      part = name == "answer"              ? &answer
-             : name == "question" || asked ? &question
-             : name == "needle"            ? &needle
-                                           : &context;
+      part = name == "answer" ? &answer : name == "question" || asked ? &question : &context;
+      *part += words;
+      if (name == "needle") needles.push_back(without_line_ends(words));
     }
-    end_part();
     std::vector<std::string> answers;
     std::istringstream right(answer);
     for (std::string line; std::getline(right, line);) {

@@ -21,13 +21,6 @@ std::string size_text(const figure::PageSize& page) {
                      page.height / figure::kPointsPerMillimetre);
 }
 
-std::string name_of(figure::AmountMap map) {
-  for (const char* name : {"cividis", "grey"}) {
-    if (figure::parse_amount_map(name) == map) return name;
-  }
-  return "viridis";
-}
-
 }  // namespace
 
 std::string shell_word(const std::string& word) {
@@ -94,7 +87,7 @@ std::string command_line(const figure::FigureInfo& info, const FigureRequest& re
   if (options.patterns && *options.patterns != has_patterns(options.theme))
     line += *options.patterns ? " --patterns" : " --no-patterns";
   if (options.amounts != figure::AmountMap::viridis) {
-    add("--colours", name_of(options.amounts));
+    add("--colours", std::string(amount_map_name(options.amounts)));
   }
   if (options.text != figure::FileOptions{}.text)
     add("--text", fmt::format("{:.4g}", options.text));

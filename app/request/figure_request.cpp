@@ -76,34 +76,16 @@ bool same_subject(const FigureRequest& a, const FigureRequest& b) {
 }
 
 std::size_t hash_of(const FigureRequest& request) {
-  std::size_t hash = 0;
-  const auto add = [&](const auto& value) {
-    constexpr std::size_t kGolden = 0x9e3779b97f4a7c15U;  // spreads the bits, as Boost does
-    hash ^=
-        std::hash<std::decay_t<decltype(value)>>{}(value) + kGolden + (hash << 6U) + (hash >> 2U);
-  };
-  add(request.figure);
-  for (const InputIdentity& input : request.inputs) {
-    add(input.path);
-    add(input.content);
-  }
   const Selection& s = request.selection;
-  for (const int index :
-       {s.layer, s.head, s.query_head, s.step, s.first_token, s.last_token, s.token}) {
-    add(index);
-  }
-  for (const std::optional<PolicySpec>* policy : {&request.policy_a, &request.policy_b}) {
-    add(*policy ? (*policy)->text() : std::string());
-  }
-  add(request.policy_files);
-  add(request.budget ? request.budget->text() : std::string());
-  add(request.block);
-  add(request.compression ? static_cast<int>(*request.compression) : -1);
-  for (const auto& [name, value] : request.choices) {
-    add(name);
-    add(value);
-  }
-  return hash;
+  const auto text = [](const auto& value) { return value ? value->text() : std::string(); };
+  std::string all = fmt::format(
+      "{}\n{} {} {} {} {} {} {}\n{}\n{}\n{}\n{} {}\n{}", request.figure, s.layer, s.head,
+      s.query_head, s.step, s.first_token, s.last_token, s.token, text(request.policy_a),
+      text(request.policy_b), text(request.budget), request.block,
+      request.compression ? static_cast<int>(*request.compression) : -1, request.policy_files);
+  for (const InputIdentity& input : request.inputs) all += '\n' + input.path + input.content;
+  for (const auto& [name, value] : request.choices) all += '\n' + name + '=' + value;
+  return std::hash<std::string>{}(all);
 }
 
 void check_trace_count(const FigureInfo& info, std::size_t count, const std::string& last) {

@@ -166,10 +166,6 @@ std::vector<std::pair<std::string, std::string>> settings_in_words(const FigureI
   return settings;
 }
 
-using figure::ChoiceInfo;
-using figure::ChoiceKind;
-using figure::FigureInfo;
-
 std::vector<PolicySpec> policies_of(const FigureInfo& info, const FigureRequest& request) {
   std::vector<PolicySpec> policies;
   if (request.policy_a) policies.push_back(*request.policy_a);

@@ -1,8 +1,8 @@
 #include "app/scene/font_config.h"
 
 #include <cstdlib>
+#include <memory>
 #include <mutex>
-#include <string>
 
 #include "analysis/error.h"
 
@@ -11,6 +11,11 @@ namespace kvloupe::figure {
 namespace fs = std::filesystem;
 
 namespace {
+
+struct PatternDelete {
+  void operator()(FcPattern* pattern) const { FcPatternDestroy(pattern); }
+};
+using Pattern = std::unique_ptr<FcPattern, PatternDelete>;
 
 std::mutex guard;
 fs::path own_folder;
@@ -59,6 +64,28 @@ std::string family_of(const FcPattern* pattern) {
   return reinterpret_cast<const char*>(family);
 }
 
+/// Completes `wanted` with what Fontconfig's settings say.
+std::optional<FoundFont> best_font(const Pattern& wanted) {
+  FcConfig* config = font_config();
+  const std::string family = family_of(wanted.get());
+  FcPatternAddBool(wanted.get(), FC_SCALABLE, FcTrue);
+  FcConfigSubstitute(config, wanted.get(), FcMatchPattern);
+  FcDefaultSubstitute(wanted.get());
+  FcResult result = FcResultNoMatch;
+  FcFontSet* own = FcConfigGetFonts(config, FcSetApplication);
+  Pattern found;
+  if (own != nullptr && own->nfont > 0 && !family.empty())
+    found.reset(FcFontSetMatch(config, &own, 1, wanted.get(), &result));
+  if (!found || family_of(found.get()) != family)
+    found.reset(FcFontMatch(config, wanted.get(), &result));
+  FcChar8* file = nullptr;
+  if (!found || FcPatternGetString(found.get(), FC_FILE, 0, &file) != FcResultMatch)
+    return std::nullopt;
+  FoundFont font{reinterpret_cast<const char*>(file), 0, family_of(found.get())};
+  FcPatternGetInteger(found.get(), FC_INDEX, 0, &font.index);
+  return font;
+}
+
 }  // namespace
 
 void use_font_folder(const fs::path& folder) {
@@ -68,18 +95,21 @@ void use_font_folder(const fs::path& folder) {
   own_folder = folder;
 }
 
-FontPattern best_font(FcPattern* wanted) {
-  FcConfig* config = font_config();
-  const std::string family = family_of(wanted);
-  FcConfigSubstitute(config, wanted, FcMatchPattern);
-  FcDefaultSubstitute(wanted);
-  FcResult result = FcResultNoMatch;
-  FcFontSet* own = FcConfigGetFonts(config, FcSetApplication);
-  if (own != nullptr && own->nfont > 0 && !family.empty()) {
-    FontPattern found(FcFontSetMatch(config, &own, 1, wanted, &result));
-    if (found && family_of(found.get()) == family) return found;
-  }
-  return FontPattern(FcFontMatch(config, wanted, &result));
+std::optional<FoundFont> find_family(const char* family, int weight, int slant) {
+  const Pattern wanted(FcPatternCreate());
+  FcPatternAddString(wanted.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
+  FcPatternAddInteger(wanted.get(), FC_WEIGHT, weight);
+  FcPatternAddInteger(wanted.get(), FC_SLANT, slant);
+  return best_font(wanted);
+}
+
+std::optional<FoundFont> find_characters(std::u32string_view characters) {
+  const Pattern wanted(FcPatternCreate());
+  FcCharSet* set = FcCharSetCreate();
+  for (const char32_t character : characters) FcCharSetAddChar(set, character);
+  FcPatternAddCharSet(wanted.get(), FC_CHARSET, set);
+  FcCharSetDestroy(set);
+  return best_font(wanted);
 }
 
 }  // namespace kvloupe::figure

@@ -3,22 +3,27 @@
 #include <fontconfig/fontconfig.h>
 
 #include <filesystem>
-#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace kvloupe::figure {
 
-struct FontPatternDelete {
-  void operator()(FcPattern* pattern) const { FcPatternDestroy(pattern); }
+/// A font of a file.
+struct FoundFont {
+  std::string path;
+  int index = 0;
+  std::string family;
 };
-using FontPattern = std::unique_ptr<FcPattern, FontPatternDelete>;
 
 /// Fonts that come with the program, read when the next text is measured. A folder that does not
 /// exist changes nothing; an empty path takes the fonts away again.
 void use_font_folder(const std::filesystem::path& folder);
 
-/// The font that fits best, null where there is none; completes `wanted` with what Fontconfig's
-/// settings say. A family that comes with the program is taken from there, so that figures look the
-/// same on every machine. Thread-safe.
-FontPattern best_font(FcPattern* wanted);
+/// The font that fits best, nothing where there is none: of this family, with a weight and a slant
+/// of Fontconfig's; or the one that has most of the characters. A family that comes with the
+/// program is taken from there, so that figures look the same on every machine. Thread-safe.
+std::optional<FoundFont> find_family(const char* family, int weight, int slant = FC_SLANT_ROMAN);
+std::optional<FoundFont> find_characters(std::u32string_view characters);
 
 }  // namespace kvloupe::figure

@@ -1,6 +1,5 @@
 #include "app/scene/text_metrics.h"
 
-#include <fontconfig/fontconfig.h>
 #include <ft2build.h>
 #include FT_FREETYPE_H
 #include FT_ADVANCES_H
@@ -24,53 +23,6 @@ std::uint32_t next_character(std::string_view text, std::size_t& byte) {
   byte += std::max<std::size_t>(length, 1);
   return length > 0 ? static_cast<std::uint32_t>(first_character(rest)) : replacement;
 }
-
-namespace {
-
-struct FoundFont {
-  std::string path;
-  int index = 0;
-  std::string family;
-};
-
-std::optional<FoundFont> match(FcPattern* wanted) {
-  const FontPattern found = best_font(wanted);
-  FcChar8* file = nullptr;
-  FcChar8* family = nullptr;
-  FoundFont font;
-  if (!found || FcPatternGetString(found.get(), FC_FILE, 0, &file) != FcResultMatch ||
-      FcPatternGetString(found.get(), FC_FAMILY, 0, &family) != FcResultMatch) {
-    return std::nullopt;
-  }
-  FcPatternGetInteger(found.get(), FC_INDEX, 0, &font.index);
-  font.path = reinterpret_cast<const char*>(file);
-  font.family = reinterpret_cast<const char*>(family);
-  return font;
-}
-
-/// The installed font of exactly this family.
-std::optional<FoundFont> find_family(const char* family, bool bold, bool italic) {
-  const FontPattern wanted(FcPatternCreate());
-  FcPatternAddString(wanted.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
-  FcPatternAddInteger(wanted.get(), FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
-  FcPatternAddInteger(wanted.get(), FC_SLANT, italic ? FC_SLANT_ITALIC : FC_SLANT_ROMAN);
-  auto font = match(wanted.get());
-  if (!font || font->family != family) return std::nullopt;
-  return font;
-}
-
-/// The installed font that has most of the characters.
-std::optional<FoundFont> find_characters(std::u32string_view wanted_characters) {
-  const FontPattern wanted(FcPatternCreate());
-  FcCharSet* characters = FcCharSetCreate();
-  for (const char32_t character : wanted_characters) FcCharSetAddChar(characters, character);
-  FcPatternAddCharSet(wanted.get(), FC_CHARSET, characters);
-  FcCharSetDestroy(characters);
-  FcPatternAddBool(wanted.get(), FC_SCALABLE, FcTrue);
-  return match(wanted.get());
-}
-
-}  // namespace
 
 struct TextMetrics::Impl {
   struct Loaded {
@@ -234,8 +186,9 @@ TextMetrics::TextMetrics() : impl_(std::make_unique<Impl>()) {
     throw WorkError("fonts: FreeType cannot start; check its package, libfreetype6");
   }
   const auto load = [&](const char* family, bool bold, bool italic = false) {
-    const auto font = find_family(family, bold, italic);
-    return font ? impl_->load(*font, bold) : -1;
+    const auto font = find_family(family, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR,
+                                  italic ? FC_SLANT_ITALIC : FC_SLANT_ROMAN);
+    return font && font->family == family ? impl_->load(*font, bold) : -1;
   };
   impl_->dejavu = load("DejaVu Sans", false);
   const int inter = load("Inter", false);

@@ -4,12 +4,17 @@
 #include <string>
 #include <string_view>
 
+#include "app/session/fields.h"
 #include "app/session/state.h"
 
 namespace kvloupe::window {
 
 /// The whole state as JSON, with a format name and version.
-std::string session_text(const WorkspaceState& state);
+std::string session_text(WorkspaceState state);
+
+/// Themes and colour maps by their names, as files of the window have them.
+JsonFields::Words<Theme> theme_words();
+JsonFields::Words<figure::AmountMap> amount_words();
 
 /// By its ending: a path that may be a trace or a session.
 bool is_session_file(const std::filesystem::path& path);

@@ -42,20 +42,25 @@ struct TileState {
   bool operator==(const TileState&) const = default;
 };
 
-struct WorkspaceState {
-  std::string trace;            // path; empty: none
-  figure::Selection selection;  // all views share it
+/// What the replays of the window are made of.
+struct ReplayInputs {
   PolicySpec policy_a = parse_policy("keydiff");
   PolicySpec policy_b = parse_policy(published_spec("h2o"));
   bool policy_b_on = false;
   Budget budget{Percent{25.0}};
   int block = 0;                           // 0: the capture's own
   std::optional<Compression> compression;  // none: the capture's own
-  std::string grid_measure = "change";     // that the grid shows, of those of the figure overview
-  std::string grid_scale = "auto";         // of its colours: auto, linear, log or relative
-  std::string followed = "auto";           // tokens: "120-131", a segment's name, or auto
-  std::string token_colour = "fate";       // fate, score, heads, difference or none
-  std::vector<TileState> tiles;            // always four; the first `tile_count` are shown
+  bool operator==(const ReplayInputs&) const = default;
+};
+
+struct WorkspaceState : ReplayInputs {
+  std::string trace;                    // path; empty: none
+  figure::Selection selection;          // all views share it
+  std::string grid_measure = "change";  // that the grid shows, of those of the figure overview
+  std::string grid_scale = "auto";      // of its colours: auto, linear, log or relative
+  std::string followed = "auto";        // tokens: "120-131", a segment's name, or auto
+  std::string token_colour = "fate";    // fate, score, heads, difference or none
+  std::vector<TileState> tiles;         // always four; the first `tile_count` are shown
   int tile_count = 1;
   int active_tile = 0;
   Theme theme = Theme::light;

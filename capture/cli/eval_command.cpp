@@ -1,7 +1,6 @@
 // kvloupe-capture eval: needles in haystacks and perplexity with policies in the model's cache.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "analysis/error.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/typed_values.h"
+#include "analysis/typed_number.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
@@ -35,15 +35,12 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, Numb
                                Number most) {
   std::vector<Number> numbers;
   for (const std::string& item : comma_list(text)) {
-    Number number{};
-    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), number);
-    // Written so that a NaN is refused as well.
-    if (error != std::errc() || end != item.data() + item.size() ||
-        !(number >= least && number <= most)) {
+    const auto number = number_in<Number>(item);
+    if (!number || *number < least || *number > most) {
       throw UsageError(fmt::format("{} {}: '{}' is not a number from {} to {}", option, text, item,
                                    least, most));
     }
-    numbers.push_back(number);
+    numbers.push_back(*number);
   }
   return numbers;
 }
@@ -110,9 +107,9 @@ int run_eval(EvalOptions options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "eval", "Measure policies in the model's own cache: needles found, perplexity");
-  const auto options = std::make_shared<EvalOptions>();
+  const auto [verb, options] = Verb<EvalOptions>(
+      app, action, "eval", "Measure policies in the model's own cache: needles found, perplexity",
+      run_eval);
   EvalRequest& request = options->request;
   add_model_options(*verb, request.model);
   add_choice_option(
@@ -162,7 +159,6 @@ void add(CLI::App& app, Action& action) {
                  "results will be, where they go, in which precision the model computes, and how "
                  "long the runs take at most");
   add_progress_option(*verb, options->progress);
-  verb->callback([options, &action] { action = [options] { return run_eval(*options); }; });
 }
 
 }  // namespace kvloupe::capture_cli::eval_verb

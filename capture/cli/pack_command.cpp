@@ -39,9 +39,9 @@ int pack(const PackOptions& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "pack", "Copy a trace together with the weights that it takes from the cache folder");
-  const auto options = std::make_shared<PackOptions>();
+  const auto [verb, options] = Verb<PackOptions>(
+      app, action, "pack",
+      "Copy a trace together with the weights that it takes from the cache folder", pack);
   verb->add_option("TRACE", options->trace, "A trace that run --shared-weights or the window made")
       ->required();
   verb->add_option("-o,--output", options->target, "The trace to write")->required();
@@ -52,7 +52,6 @@ void add(CLI::App& app, Action& action) {
   verb->add_flag("--lm-head", options->lm_head,
                  "With the whole output head; without this option only if it takes at most 16 MB "
                  "and less than the states, else its rows of the trace's own tokens, up to 16 MB");
-  verb->callback([options, &action] { action = [options] { return pack(*options); }; });
 }
 
 }  // namespace kvloupe::capture_cli::pack_verb

@@ -26,7 +26,7 @@ struct RescueOptions {
   EvalCaseRequest from;  // --results and --row
   std::string progress = "bar";
   bool dry_run = false;
-  bool has_block = false, has_dtype = false;
+  CLI::Option *block = nullptr, *dtype = nullptr;
 };
 
 void print_side(const RescueSide& side, bool keep) {
@@ -110,8 +110,8 @@ void take_case(RescueOptions& options) {
   }
   if (options.policy.empty()) options.policy = one.policy;
   if (options.budget.empty()) options.budget = one.budget;
-  if (!options.has_block) request.block = one.block;
-  if (!options.has_dtype) request.dtype = one.dtype;
+  if (options.block->count() == 0) request.block = one.block;
+  if (options.dtype->count() == 0) request.dtype = one.dtype;
   request.sequence = std::move(one.tokens);
   request.sequence_name = from.results.string() + " row " + std::to_string(from.row);
   if (one.expected.empty() && one.answers.empty()) {
@@ -186,10 +186,10 @@ int run_rescue(RescueOptions options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "rescue",
-      "Find the heads whose loss of some tokens makes an answer wrong, by running the model");
-  const auto options = std::make_shared<RescueOptions>();
+  const auto [verb, options] = Verb<RescueOptions>(
+      app, action, "rescue",
+      "Find the heads whose loss of some tokens makes an answer wrong, by running the model",
+      run_rescue);
   RescueRequest& request = options->request;
   add_model_options(*verb, request.model);
   verb->add_option("--prompt", options->prompt, "A prompt file");
@@ -231,23 +231,18 @@ void add(CLI::App& app, Action& action) {
                    "The results (JSON); runs that the file already has are kept, so a stopped "
                    "search continues")
       ->required();
-  CLI::Option* block = add_block_option(*verb, request.block, CLI::Range(1, 1 << 30));
+  options->block = add_block_option(*verb, request.block, CLI::Range(1, 1 << 30));
   add_probe_option(
       *verb, request.probe,
       "How the model reads the context a second time, for policies such as kvzip (default: repeat, "
       "or as in the evaluation's run or the trace); needs --block as long as the context");
-  CLI::Option* dtype = add_dtype_option(*verb, request.dtype);
+  options->dtype = add_dtype_option(*verb, request.dtype);
   add_device_options(*verb, request.device, request.threads);
   verb->add_flag("--dry-run", options->dry_run,
                  "Run nothing: say how many runs of the model are missing, about how large the "
                  "results will be, where they go, in which precision the model computes, and how "
                  "long the runs take at most");
   add_progress_option(*verb, options->progress);
-  verb->callback([options, block, dtype, &action] {
-    options->has_block = block->count() > 0;
-    options->has_dtype = dtype->count() > 0;
-    action = [options] { return run_rescue(*options); };
-  });
 }
 
 }  // namespace kvloupe::capture_cli::rescue_verb

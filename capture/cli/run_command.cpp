@@ -36,7 +36,7 @@ struct RunOptions {
   std::optional<Compression> compression;
   std::string progress = "bar";
   bool dry_run = false;
-  bool has_block = false, has_generate = false, has_dtype = false;
+  CLI::Option *block = nullptr, *generate = nullptr, *dtype = nullptr;
 };
 
 /// Takes the prompt of a run of an evaluation, and its block and length of the answer where the
@@ -46,9 +46,9 @@ void take_case(const RunOptions& options, CaptureRequest& request) {
   from.model = request.model;
   EvalCase one = eval_case(from);
   request.tokens = std::move(one.tokens);
-  if (!options.has_block) request.block = one.block;
-  if (!options.has_generate) request.generate = one.answer_tokens;
-  if (!options.has_dtype) request.dtype = one.dtype;
+  if (options.block->count() == 0) request.block = one.block;
+  if (options.generate->count() == 0) request.generate = one.answer_tokens;
+  if (options.dtype->count() == 0) request.dtype = one.dtype;
   if (one.context_only) request.compression = Compression::context_only;
   const auto probe = probe_words().find(one.probe);
   if (!request.probe && probe != probe_words().end()) request.probe = probe->second;
@@ -63,16 +63,16 @@ void take_trace(const RunOptions& options, CaptureRequest& request) {
   TokenSequence tokens{.ids = table.ids, .segment = table.segment};
   if (!table.segment.empty()) tokens.names = table.segment_names;
   tokens.segment.resize(tokens.ids.size(), 0);
-  if (options.has_generate) {
+  if (options.generate->count() > 0) {
     tokens.ids.resize(static_cast<std::size_t>(prompt));
     tokens.segment.resize(static_cast<std::size_t>(prompt));
   }
   request.tokens = std::move(tokens);
   request.tokens_of = options.trace;
   request.prompt_length = prompt;
-  if (!options.has_block) request.block = trace.run().block_size;
+  if (options.block->count() == 0) request.block = trace.run().block_size;
   const std::string& dtype = trace.run().dtype;  // other programs run in others
-  if (!options.has_dtype && (dtype == "f32" || dtype == "bf16")) request.dtype = dtype;
+  if (options.dtype->count() == 0 && (dtype == "f32" || dtype == "bf16")) request.dtype = dtype;
 }
 
 /// The request with the policy that the command line names. The full cache does not count as a
@@ -193,9 +193,10 @@ int run_capture_command(const RunOptions& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb = app.add_subcommand(
-      "run", "Run a model on a prompt and write a trace with its queries, keys and values");
-  const auto options = std::make_shared<RunOptions>();
+  const auto [verb, options] = Verb<RunOptions>(
+      app, action, "run",
+      "Run a model on a prompt and write a trace with its queries, keys and values",
+      run_capture_command);
   CaptureRequest& request = options->request;
 
   add_model_options(*verb, request.model);
@@ -232,17 +233,17 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("-o,--output", request.target, "The trace to write; with --prompt-set a folder")
       ->required();
 
-  CLI::Option* block = add_block_option(*verb, request.block, block_size(kWholePrompt));
-  CLI::Option* generate = verb->add_option("--generate", request.generate,
-                                           "Largest number of tokens to generate, greedily")
-                              ->check(CLI::Range(0, 1 << 30))
-                              ->excludes(prompt_length)
-                              ->capture_default_str();
+  options->block = add_block_option(*verb, request.block, block_size(kWholePrompt));
+  options->generate = verb->add_option("--generate", request.generate,
+                                       "Largest number of tokens to generate, greedily")
+                          ->check(CLI::Range(0, 1 << 30))
+                          ->excludes(prompt_length)
+                          ->capture_default_str();
   verb->add_flag(
           "--own-answer", request.own_answer,
           "Where tokens are given after the prompt (--from, --prompt-length): run the prompt "
           "once more, let the model write its own answer, and store this answer beside them")
-      ->excludes(generate)
+      ->excludes(options->generate)
       ->excludes(set);
   verb->add_option(
           "--policy", options->policy,
@@ -260,7 +261,7 @@ void add(CLI::App& app, Action& action) {
                      {"full", AttentionStorage::full}},
                     "Store attention matrices, for other programs: none (the default), full, or "
                     "auto (if they take at most 64 MB)");
-  CLI::Option* dtype = add_dtype_option(*verb, request.dtype);
+  options->dtype = add_dtype_option(*verb, request.dtype);
   add_choice_option(*verb, "--store", request.storage,
                     {{"f16", Storage::float16}, {"f32", Storage::float32}},
                     "Precision of stored states");
@@ -288,12 +289,6 @@ void add(CLI::App& app, Action& action) {
                  "the model computes and the states are stored, and about how long the run takes")
       ->excludes(set);
   add_progress_option(*verb, options->progress);
-  verb->callback([options, block, generate, dtype, &action] {
-    options->has_block = block->count() > 0;
-    options->has_generate = generate->count() > 0;
-    options->has_dtype = dtype->count() > 0;
-    action = [options] { return run_capture_command(*options); };
-  });
 }
 
 }  // namespace kvloupe::capture_cli::run_verb

@@ -34,9 +34,9 @@ int run_study_command(const StudyOptions& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb =
-      app.add_subcommand("study", "Run the tasks of a study in its model, alone or under mpirun");
-  const auto options = std::make_shared<StudyOptions>();
+  const auto [verb, options] = Verb<StudyOptions>(
+      app, action, "study", "Run the tasks of a study in its model, alone or under mpirun",
+      run_study_command);
   verb->add_option("STUDY", options->study, "The study file (JSON) with a model and tasks")
       ->required();
   verb->add_option("-o,--output", options->results,
@@ -52,8 +52,6 @@ void add(CLI::App& app, Action& action) {
   add_model_options(*verb, options->model, false);
   add_device_options(*verb, options->device, options->threads,
                      "Threads for the model's products in each process");
-  verb->callback(
-      [options, &action] { action = [options] { return run_study_command(*options); }; });
 }
 
 }  // namespace kvloupe::capture_cli::study_verb

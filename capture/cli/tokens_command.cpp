@@ -141,9 +141,9 @@ int run_tokens(const TokensOptions& options) {
 }  // namespace
 
 void add(CLI::App& app, Action& action) {
-  CLI::App* verb =
-      app.add_subcommand("tokens", "Count and show a prompt's tokens, or the text of token ids");
-  const auto options = std::make_shared<TokensOptions>();
+  const auto [verb, options] =
+      Verb<TokensOptions>(app, action, "tokens",
+                          "Count and show a prompt's tokens, or the text of token ids", run_tokens);
   verb->add_option("--model", options->model.path,
                    "Folder with the model's tokenizer, or a GGUF file")
       ->required();
@@ -160,7 +160,6 @@ void add(CLI::App& app, Action& action) {
   CLI::Option* list = verb->add_flag("--list", options->list, "Also print a line for each token");
   verb->add_option("--json", options->json, "Write everything as JSON to this file; - is stdout")
       ->excludes(list);
-  verb->callback([options, &action] { action = [options] { return run_tokens(*options); }; });
 }
 
 }  // namespace kvloupe::capture_cli::tokens_verb

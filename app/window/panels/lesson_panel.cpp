@@ -43,6 +43,19 @@ bool mark_button(const PanelContext& c, const char* id, const Draw& draw) {
   return pressed;
 }
 
+/// A button with two angles, which point right (1) or left (−1).
+bool fold_button(const PanelContext& c, const char* id, float side) {
+  return mark_button(c, id, [&](ImDrawList& list, ImVec2 at, float r) {
+    for (const float x : {-0.6F, 0.6F}) {
+      const ImVec2 points[] = {{at.x + (x - 0.5F * side) * r, at.y - r},
+                               {at.x + (x + 0.5F * side) * r, at.y},
+                               {at.x + (x - 0.5F * side) * r, at.y + r}};
+      for (const int i : {0, 1})
+        list.AddLine(points[i], points[i + 1], c.colours().secondary, c.px(1.5F));
+    }
+  });
+}
+
 /// The lesson's title, and the buttons that fold and close the panel.
 void draw_head(const PanelContext& c, LessonPlayer& lessons) {
   const ImU32 ink = c.colours().secondary;
@@ -60,16 +73,7 @@ void draw_head(const PanelContext& c, LessonPlayer& lessons) {
   help_tooltip(c.fonts, lessons.lesson().summary);
   ImGui::SameLine(0, 0);
   ImGui::SetCursorPosX(left + width - buttons);
-  if (mark_button(c, "##fold", [&](ImDrawList& list, ImVec2 at, float r) {
-        for (const float x : {-0.6F, 0.6F}) {  // »
-          list.AddLine({at.x + (x - 0.5F) * r, at.y - r}, {at.x + (x + 0.5F) * r, at.y}, ink,
-                       thick);
-          list.AddLine({at.x + (x + 0.5F) * r, at.y}, {at.x + (x - 0.5F) * r, at.y + r}, ink,
-                       thick);
-        }
-      })) {
-    c.ask(Command::lesson_panel);
-  }
+  if (fold_button(c, "##fold", 1.0F)) c.ask(Command::lesson_panel);
   help_tooltip(c.fonts, with_keys("Folds the lesson", Command::lesson_panel));
   ImGui::SameLine(0, 0);
   if (mark_button(c, "##close", [&](ImDrawList& list, ImVec2 at, float r) {
@@ -219,18 +223,7 @@ void draw_foot(const PanelContext& c, LessonPlayer& lessons, float width) {
 
 void draw_folded(const PanelContext& c, LessonPlayer& lessons) {
   ImGui::SetCursorPosX(std::floor((ImGui::GetWindowWidth() - ImGui::GetFrameHeight()) / 2));
-  const ImU32 ink = c.colours().secondary;
-  const float thick = c.px(1.5F);
-  if (mark_button(c, "##unfold", [&](ImDrawList& list, ImVec2 at, float r) {
-        for (const float x : {-0.6F, 0.6F}) {  // «
-          list.AddLine({at.x + (x + 0.5F) * r, at.y - r}, {at.x + (x - 0.5F) * r, at.y}, ink,
-                       thick);
-          list.AddLine({at.x + (x - 0.5F) * r, at.y}, {at.x + (x + 0.5F) * r, at.y + r}, ink,
-                       thick);
-        }
-      })) {
-    c.ask(Command::lesson_panel);
-  }
+  if (fold_button(c, "##unfold", -1.0F)) c.ask(Command::lesson_panel);
   help_tooltip(c.fonts, with_keys("Shows the lesson", Command::lesson_panel));
   ImGui::PushFont(c.fonts.secondary);
   const std::string text = fmt::format("{}/{}", lessons.page() + 1, lessons.page_count());

@@ -3,13 +3,13 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "analysis/error.h"
 #include "analysis/policy/outside_parts.h"
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
+#include "analysis/typed_number.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 
@@ -79,20 +79,8 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowCo
       }
       return true;
     }
-    case ParameterType::word: {
-      const std::string now = std::get<std::string>(value);
-      bool changed = false;
-      if (ImGui::BeginCombo("##value", now.c_str())) {
-        for (const std::string& word : parameter.words) {
-          if (list_line(word.c_str(), word == now) && word != now) {
-            value = word;
-            changed = true;
-          }
-        }
-        ImGui::EndCombo();
-      }
-      return changed;
-    }
+    case ParameterType::word:
+      return choose_word("##value", std::get<std::string>(value), [&] { return parameter.words; });
     case ParameterType::number_or_word: {  // typed: a word of the list, or a number in range
       const double* number = std::get_if<double>(&value);
       std::string text = number != nullptr ? number_text(*number) : std::get<std::string>(value);
@@ -102,12 +90,9 @@ bool draw_value(const ParameterInfo& parameter, SpecValue& value, const WindowCo
         value = text;
         return true;
       }
-      double typed = 0.0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), typed);
-      if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(typed)) {
-        return false;
-      }
-      value = std::clamp(typed, least, most);
+      const auto typed = number_in<double>(text);
+      if (!typed) return false;
+      value = std::clamp(*typed, least, most);
       return true;
     }
     case ParameterType::text: {

@@ -60,11 +60,7 @@ void draw_compression(const PanelContext& c) {
       "The steps that evict. To the end: after every block and every generated token. Up to the "
       "question: while the context is read and no more (context-only), so that the policy cannot "
       "know the question; without a segment question, up to the end of the prompt.";
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("evicts");
-  help_tooltip(c.fonts, help);
-  ImGui::SameLine(control_column(c.fonts, 128));
-  ImGui::SetNextItemWidth(-1);
+  name_control(c.fonts, "evicts", control_column(c.fonts, 128), help);
   ImGui::BeginDisabled(own);
   if (ImGui::BeginCombo("##compression", name(now))) {
     for (const Compression one : {Compression::regular, Compression::context_only}) {
@@ -124,15 +120,11 @@ void draw_budget(const PanelContext& c, int prompt_length, int captured_block) {
   }
   help_tooltip(c.fonts, "A share of the prompt's length, or a count");
 
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("block");
   const std::string block_help = fmt::format(
       "Tokens processed together before the policy evicts, B. The capture used {}; the replay "
       "divides the prompt again.",
       captured_block);
-  help_tooltip(c.fonts, block_help);
-  ImGui::SameLine(control_column(c.fonts, 128));
-  ImGui::SetNextItemWidth(-1);
+  name_control(c.fonts, "block", control_column(c.fonts, 128), block_help);
   int block = c.state.block > 0 ? c.state.block : captured_block;
   if (ImGui::InputInt("##block", &block, 16, 128, ImGuiInputTextFlags_EnterReturnsTrue)) {
     block = std::clamp(block, 1, prompt_length);

@@ -105,10 +105,7 @@ void draw_facts(const PanelContext& c, const Trace& trace) {
 /// Which tokens the grid follows.
 void draw_followed(const PanelContext& c, const std::string& error) {
   if (c.state.grid_measure != figure::kFollowedMeasure) return;
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("tokens");
-  ImGui::SameLine(c.px(96));
-  ImGui::SetNextItemWidth(-1);
+  name_control(c.fonts, "tokens", c.px(96));
   ImGui::InputTextWithHint("##followed", "auto, needle, 120-131", &c.state.followed);
   help_tooltip(c.fonts, !error.empty()
                             ? error
@@ -120,10 +117,7 @@ void draw_followed(const PanelContext& c, const std::string& error) {
 void draw_measure_choice(const PanelContext& c) {
   using figure::OverviewMeasure;
   const OverviewMeasure& now = *figure::find_overview_measure(c.state.grid_measure);
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("grid shows");
-  ImGui::SameLine(c.px(96));
-  ImGui::SetNextItemWidth(-1);
+  name_control(c.fonts, "grid shows", c.px(96));
   // Looks like a list that opens; the list is searched by typing.
   const float width = ImGui::GetContentRegionAvail().x;
   const float arrow = c.px(20);
@@ -153,14 +147,10 @@ void draw_scale_choice(const PanelContext& c) {
   ImGui::SetNextItemWidth(right - left);
   const std::string named = "scale: " + c.state.grid_scale;
   const bool fits = ImGui::CalcTextSize(named.c_str()).x + around <= right - left;
-  if (!ImGui::BeginCombo("##scale", (fits ? named : c.state.grid_scale).c_str())) {
-    help_tooltip(c.fonts, choice->tooltip);
-    return;
-  }
-  for (const std::string& value : choice->values) {
-    if (list_line(value.c_str(), value == c.state.grid_scale)) c.state.grid_scale = value;
-  }
-  ImGui::EndCombo();
+  choose_word(
+      "##scale", c.state.grid_scale, [&] { return choice->values; },
+      (fits ? named : c.state.grid_scale).c_str());
+  help_tooltip(c.fonts, choice->tooltip);
 }
 
 /// Layers × heads: the figure overview, of policy A.
@@ -177,10 +167,7 @@ void draw_query_head(const PanelContext& c, const ModelInfo& model) {
   const int group = model.group_size();
   if (group <= 1) return;
   ImGui::PushFont(c.fonts.secondary);
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("query head");
-  ImGui::SameLine(c.px(96));
-  ImGui::SetNextItemWidth(-1);
+  name_control(c.fonts, "query head", c.px(96));
   const std::string now = at.query_head < 0 ? "group mean" : std::to_string(at.query_head);
   if (ImGui::BeginCombo("##query", now.c_str())) {
     if (list_line("group mean", at.query_head < 0)) at.query_head = -1;

@@ -1,7 +1,5 @@
 #include "app/window/sheets/capture_panel.h"
 
-#include <fmt/format.h>
-#include <imgui.h>
 #include <imgui_stdlib.h>
 
 #include <algorithm>
@@ -13,11 +11,8 @@
 #include "analysis/text.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/user_files.h"
-#include "app/window/sheets/sheet_form.h"
 #include "app/window/state/jobs.h"
 #include "app/window/state/panel_context.h"
-#include "app/window/widgets/key_input.h"
-#include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
 namespace kvloupe::window {
@@ -103,14 +98,9 @@ void CapturePanel::use_trace(const PanelContext& c) {
   search();
 }
 
-/// Looks for the model that made the trace in every folder there is reason to look in.
 void CapturePanel::search() {
   if (!options.model.empty()) last_model_ = options.model;
-  search_.request(
-      model_queue_, fmt::format("{}#{}", trace_, ++searches_),
-      [trace = trace_, known = models_, last = last_model_](Progress& progress, const auto&) {
-        return find_model_of(trace, known, last, progress);
-      });
+  search_model(trace_, last_model_);
 }
 
 std::string CapturePanel::mismatch() const {
@@ -122,15 +112,13 @@ std::string CapturePanel::mismatch() const {
 }
 
 void CapturePanel::follow_model() {
-  if (const auto found = search_.current(); found && search_taken_ != search_.key()) {
-    search_taken_ = search_.key();
+  if (const auto found = take_found()) {
     fingerprint_ = found->fingerprint;
     // A trace that does not say which model made it leaves the folder of the last capture there. A
     // new prompt does, too, where the trace's model is not known.
     const bool forced = options.prompt == CaptureOptions::Prompt::trace;
     if (!model_chosen_ && !fingerprint_.empty() && (forced || !found->folder.empty()))
       options.model = found->folder;
-    if (!found->folder.empty()) models_.add(fingerprint_, found->folder);
   }
   const bool forced = options.prompt == CaptureOptions::Prompt::trace && !fingerprint_.empty();
   if (!forced || options.model.empty() || !holds_model(options.model)) {
@@ -164,11 +152,6 @@ std::string CapturePanel::forecast() const {
   return forecast_.error();
 }
 
-double CapturePanel::fraction() const {
-  const auto state = run_.current();
-  return state ? state->fraction() : 0.0;
-}
-
 void CapturePanel::propose_length() {
   constexpr int kAnswer = 16;
   const std::string prompt =
@@ -182,43 +165,27 @@ void CapturePanel::propose_length() {
 }
 
 void CapturePanel::start() {
-  problem_.clear();
-  cancelled_ = false;
   run_model_ = options.model;
-  run_.request(queue_, fmt::format("{}#{}", options.output, ++runs_),
-               [options = options](Progress& progress, const auto& publish) {
-                 return run_capture_program(options, progress, publish);
-               });
-}
-
-void CapturePanel::cancel() {
-  cancelled_ = true;
-  run_.clear();
+  start_run(options.output, [options = options](Progress& progress, const auto& publish) {
+    return run_capture_program(options, progress, publish);
+  });
 }
 
 void CapturePanel::follow(const PanelContext& c) {
-  if (run_.key().empty() || run_.computing() || told_ == run_.key()) return;
-  told_ = run_.key();
-  if (const std::string error = run_.error(); !error.empty()) {
-    problem_ = error;
-    if (!open_) c.fail("Capture: " + error);
-  } else if (const auto state = run_.current()) {
-    open_ = false;
-    models_.add(state->model_fingerprint, run_model_);
-    c.ask(OpenFile{state->trace});
-    const std::string said =
-        state->own_answer.empty()
-            ? state->notes.empty() ? "" : ": " + state->notes.back()
-            : fmt::format(". The model's own answer: “{}”", in_one_line(state->own_answer, 120));
-    c.tell("Captured " + state->trace + said);
-  }
+  const auto state = take_end(c, "Capture");
+  if (!state) return;
+  models_.add(state->model_fingerprint, run_model_);
+  c.ask(OpenFile{state->trace});
+  const std::string said =
+      state->own_answer.empty()
+          ? state->notes.empty() ? "" : ": " + state->notes.back()
+          : fmt::format(". The model's own answer: “{}”", in_one_line(state->own_answer, 120));
+  c.tell("Captured " + state->trace + said);
 }
 
 void CapturePanel::draw_prompt(const PanelContext& c) {
   using Prompt = CaptureOptions::Prompt;
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("prompt");
-  ImGui::SameLine(c.px(kFormNames));
+  form_field(c, "prompt");
   const auto choice = [&](const char* title, Prompt prompt) {
     if (radio_button(title, options.prompt == prompt, c.colours())) options.prompt = prompt;
   };
@@ -259,9 +226,7 @@ void CapturePanel::draw_prompt(const PanelContext& c) {
 
 void CapturePanel::draw_policy(const PanelContext& c) {
   bool closed = options.closed_loop();
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("cache");
-  ImGui::SameLine(c.px(kFormNames));
+  form_field(c, "cache");
   if (radio_button("full", !closed, c.colours())) options.policy = kFullCache;
   help_tooltip(c.fonts, "Every policy can then be replayed on the trace (open loop)");
   ImGui::SameLine();
@@ -367,10 +332,7 @@ void CapturePanel::draw_run(const PanelContext& c) {
                         state->seconds_left >= 0.0
                             ? fmt::format(" · {:.0f} s left", state->seconds_left)
                             : std::string());
-  ImGui::TextUnformatted(line.c_str());
-  ImGui::PushStyleColor(ImGuiCol_PlotHistogram, c.colours().retained);
-  ImGui::ProgressBar(static_cast<float>(fraction()), {-1, c.px(8)}, "");
-  ImGui::PopStyleColor();
+  draw_progress(c, line);
   if (state) {
     if (!state->size.empty()) wrapped_text(state->size);
     for (const std::string& note : state->notes) wrapped_text(note);
@@ -404,15 +366,10 @@ void CapturePanel::draw(const PanelContext& c) {
     propose_length();
     foresee();
   }
-  if (files_.draw(c.fonts, c.colours())) {
-    if (files_.purpose() == FilePanel::Purpose::open_model) {
-      const fs::path chosen = files_.chosen();
-      options.model = (chosen.filename() == "config.json" ? chosen.parent_path() : chosen).string();
-      model_chosen_ = true;
-    } else {
-      options.file = files_.chosen();
-    }
-    appeared_ = true;  // comes to the front again
+  if (std::string chosen; choose_file(c, chosen)) {
+    const bool model = files_.purpose() == FilePanel::Purpose::open_model;
+    (model ? options.model : options.file) = chosen;
+    model_chosen_ = model_chosen_ || model;
   }
   if (!open_ || files_.is_open()) return;
   begin_sheet(c, "##capture", options.closed_loop() ? "New capture: closed loop" : "New capture",
@@ -437,25 +394,13 @@ void CapturePanel::draw(const PanelContext& c) {
   end_notes(notes);
   ImGui::SetCursorPosX(c.px(kFormNames));
   if (runs) {
-    if (ImGui::Button("Cancel", {c.px(96), 0})) cancel();
-    ImGui::SameLine();
-    if (ImGui::Button("Run in background", {c.px(128), 0})) open_ = false;
-    help_tooltip(c.fonts, "Closes this sheet; the trace opens when it is ready");
+    if (stop_button(c, "Cancel", "", "the trace opens when it is ready")) cancel();
   } else {
     const bool ready = capture_problem(options).empty() && !looking();
     const bool differs = !mismatch().empty();
-    const ImGuiIO& io = ImGui::GetIO();
-    // Enter, where no field and no control under the keyboard takes it.
-    const bool entered = ready && !differs && !io.WantTextInput && !io.NavVisible &&
-                         went_down(io.KeyMap[ImGuiKey_Enter], false);
-    ImGui::BeginDisabled(!ready);
-    if (ImGui::Button(differs ? "Capture anyway" : "Capture", {c.px(differs ? 160 : 96), 0}) ||
-        entered)
+    if (start_button(c, differs ? "Capture anyway" : "Capture", differs ? 160 : 96, ready,
+                     !differs))
       start();
-    help_tooltip(c.fonts, "Enter");
-    ImGui::EndDisabled();
-    ImGui::SameLine();
-    if (ImGui::Button("Close", {c.px(96), 0})) open_ = false;
   }
   height_ = end_sheet();
 }

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "app/job/capture_job.h"
-#include "app/job/computed.h"
-#include "app/window/sheets/file_panel.h"
-#include "app/window/state/known_models.h"
+#include "app/window/sheets/run_sheet.h"
 
 namespace kvloupe::window {
 
@@ -16,16 +14,10 @@ struct PanelContext;
 
 /// A sheet to make a trace: model, prompt, block, policy. kvloupe-capture runs as a child process;
 /// the trace opens when it is ready.
-class CapturePanel {
+class CapturePanel : public RunSheet<CaptureState> {
  public:
-  /// `models`, which folder holds which model, outlives this; `cache`: no traces go there.
   CapturePanel(const std::function<void()>& wake, KnownModels& models, std::filesystem::path cache)
-      : models_(models),
-        cache_(std::move(cache)),
-        files_(wake),
-        queue_(1, wake),
-        model_queue_(1, wake),
-        forecast_queue_(1, wake) {}
+      : RunSheet(wake, models, std::move(cache)), forecast_queue_(1, wake) {}
 
   /// A new capture, with the full cache; of the open trace's model where that is known.
   void open_new(const PanelContext& context);
@@ -33,16 +25,11 @@ class CapturePanel {
   void open_model(const PanelContext& context, const std::string& model);
   /// The open trace's tokens again, with policy A in the cache.
   void open_closed_loop(const PanelContext& context);
-  bool is_open() const { return open_; }
-  void close() { open_ = false; }
   /// Draws the sheet if it is open, and opens the trace when it is written.
   void draw(const PanelContext& context);
 
-  bool running() const { return run_.computing(); }
-  /// 0 to 1 while running.
-  double fraction() const;
   void start();
-  void cancel();
+  void cancel() { run_.clear(); }
   /// Whether the search for the folder of the open trace's model, or the check of the named folder,
   /// still runs.
   bool looking() const { return search_.computing() || check_.computing(); }
@@ -78,33 +65,17 @@ class CapturePanel {
   /// An answer's length where the prompt asks, unless the user has chosen one.
   void propose_length();
 
-  KnownModels& models_;
-  std::filesystem::path cache_;
   std::string asked_of_;  // the prompt that propose_length() looked at
   int proposed_length_ = 0;
-  bool open_ = false;
-  bool appeared_ = false;
-  bool cancelled_ = false;
-  float height_ = 0.0F;  // of the sheet, when it was drawn last
-  long runs_ = 0;
-  long searches_ = 0;
-  std::string told_;
-  std::string problem_;
-  FilePanel files_;
   std::string trace_;  // whose tokens are run: so many of its prompt, and given after it
   int prompt_tokens_ = 0, given_tokens_ = 0;
-  std::string fingerprint_;    // of the model that made them; empty: not known, or not yet
-  std::string made_by_;        // its name, for a line
-  bool model_chosen_ = false;  // by the user, since the sheet opened
-  std::string search_taken_;
-  std::string last_model_;  // the folder used last, to offer it
-  std::string run_model_;   // the folder of the current run
-  job::JobQueue queue_;
-  job::JobQueue model_queue_;     // separate, because a run may take long
+  std::string fingerprint_;       // of the model that made them; empty: not known, or not yet
+  std::string made_by_;           // its name, for a line
+  bool model_chosen_ = false;     // by the user, since the sheet opened
+  std::string last_model_;        // the folder used last, to offer it
+  std::string run_model_;         // the folder of the current run
   job::JobQueue forecast_queue_;  // the program takes a second to start
-  job::Computed<CaptureState> run_;
   job::Computed<CaptureForecast> forecast_;
-  job::Computed<ModelFound> search_;  // that model
   job::Computed<std::string> check_;  // the fingerprint of the folder named
 };
 

@@ -23,8 +23,6 @@ namespace kvloupe::window {
 namespace {
 
 constexpr std::array kFormats = {"svg", "pdf", "png", "csv", "html"};
-constexpr std::array kColours = {figure::AmountMap::viridis, figure::AmountMap::cividis,
-                                 figure::AmountMap::grey};
 constexpr int kCsv = 3;
 constexpr float kNames = 72.0F;
 constexpr float kControls = 368.0F;
@@ -40,11 +38,7 @@ constexpr std::array kSizes = {SizePreset{"single column, 85 mm", 85.0, ""},
                                SizePreset{"double column, 178 mm", 178.0, ""},
                                SizePreset{"slide 16:9, 1600 × 900 px", 0.0, "1600x900px"}};
 
-void field(const PanelContext& c, const char* text) {
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("%s", text);
-  ImGui::SameLine(c.px(kNames));
-}
+void field(const PanelContext& c, const char* text) { name_control(c.fonts, text, c.px(kNames)); }
 
 }  // namespace
 
@@ -54,21 +48,21 @@ void ExportPanel::take(const Preferences& p) {
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     if (std::string_view(kSizes[i].name).starts_with(p.export_size)) size_ = static_cast<int>(i);
   }
-  text_ = p.export_text;
+  look_.text = p.export_text;
 }
 
 void ExportPanel::give(Preferences& p) const {
   p.export_format = kFormats[static_cast<std::size_t>(format_)];
   const std::string_view size = kSizes[static_cast<std::size_t>(size_)].name;
   p.export_size = size.substr(0, size.find(','));
-  p.export_text = text_;
+  p.export_text = look_.text;
 }
 
 void ExportPanel::open(const PanelContext& c) {
   open_ = appeared_ = true;
   waits_ = false;
-  amounts_ = c.state.amounts;
-  patterns_ = shows_patterns(c.state);
+  look_.amounts = c.state.amounts;
+  look_.patterns = shows_patterns(c.state);
   std::error_code error;
   const std::string& view = active_tile(c.state).view;
   path_ = (std::filesystem::current_path(error) /
@@ -79,19 +73,12 @@ void ExportPanel::open(const PanelContext& c) {
 figure::FileOptions ExportPanel::file_options(const PanelContext& c) const {
   const TileState& tile = active_tile(c.state);
   const SizePreset& preset = kSizes[static_cast<std::size_t>(size_)];
-  figure::FileOptions options;
+  figure::FileOptions options = look_;
   if (preset.width_mm > 0.0) {
     options.width = preset.width_mm * figure::kPointsPerMillimetre;
   } else {
     options.size = figure::parse_page_size(preset.size);
   }
-  options.text = text_;
-  options.theme = theme_;
-  options.amounts = amounts_;
-  options.patterns = patterns_;
-  options.title = title_;
-  options.caption = caption_;
-  options.legend = legend_;
   options.x_range = tile.x_range;
   options.y_range = tile.y_range;
   options.limits = tile.limits;
@@ -160,7 +147,6 @@ void ExportPanel::copy_command(const PanelContext& c, const Tile& tile) {
 
 void ExportPanel::draw_look(const PanelContext& c) {
   field(c, "size");
-  ImGui::SetNextItemWidth(-1);
   if (ImGui::BeginCombo("##size", kSizes[static_cast<std::size_t>(size_)].name)) {
     for (int i = 0; i < static_cast<int>(kSizes.size()); ++i) {
       if (list_line(kSizes[static_cast<std::size_t>(i)].name, size_ == i)) size_ = i;
@@ -169,39 +155,38 @@ void ExportPanel::draw_look(const PanelContext& c) {
   }
   field(c, "text");
   ImGui::SetNextItemWidth(c.px(112));
-  if (ImGui::InputDouble("##text", &text_, 0.5, 1.0, "%.4g pt"))
-    text_ = std::clamp(text_, kLeastText, kMostText);
+  if (ImGui::InputDouble("##text", &look_.text, 0.5, 1.0, "%.4g pt"))
+    look_.text = std::clamp(look_.text, kLeastText, kMostText);
   help_tooltip(c.fonts, "Font size; journals ask for 7 to 9 points");
   field(c, "theme");
   for (const auto& [title, theme] : {std::pair{"light", figure::Theme::light},
                                      {"dark", figure::Theme::dark},
                                      {"high contrast", figure::Theme::high_contrast}}) {
-    if (radio_button(title, theme_ == theme, c.colours())) {
-      theme_ = theme;
-      patterns_ = c.state.patterns.value_or(figure::has_patterns(theme));
+    if (radio_button(title, look_.theme == theme, c.colours())) {
+      look_.theme = theme;
+      look_.patterns = c.state.patterns.value_or(figure::has_patterns(theme));
     }
     ImGui::SameLine();
   }
   ImGui::NewLine();
   field(c, "colours");
   ImGui::SetNextItemWidth(c.px(112));
-  if (ImGui::BeginCombo("##colours", std::string(amount_map_name(amounts_)).c_str())) {
-    for (const figure::AmountMap map : kColours) {
-      if (list_line(std::string(amount_map_name(map)).c_str(), map == amounts_)) amounts_ = map;
-    }
-    ImGui::EndCombo();
-  }
+  std::string colours(amount_map_name(look_.amounts));
+  if (choose_word("##colours", colours, [] {
+        return std::vector<std::string>{"viridis", "cividis", "grey"};
+      }))
+    look_.amounts = figure::parse_amount_map(colours);
   help_tooltip(c.fonts,
                "Colour map of amounts; signed values are blue, white, vermillion in every map");
   field(c, "with");
-  checkbox("title", title_, c.colours());
+  checkbox("title", look_.title, c.colours());
   ImGui::SameLine();
-  checkbox("legend", legend_, c.colours());
+  checkbox("legend", look_.legend, c.colours());
   ImGui::SameLine();
-  checkbox("caption", caption_, c.colours());
+  checkbox("caption", look_.caption, c.colours());
   help_tooltip(c.fonts, "Writes a description and the settings under the figure");
   field(c, "");
-  checkbox("patterns", patterns_, c.colours());
+  checkbox("patterns", *look_.patterns, c.colours());
   help_tooltip(c.fonts, "Lines and dots where colours show what is evicted, merged or protected");
 }
 
@@ -220,7 +205,6 @@ void ExportPanel::draw_controls(const PanelContext& c, const Tile& tile) {
   draw_look(c);
   ImGui::EndDisabled();
   field(c, "file");
-  ImGui::SetNextItemWidth(-1);
   if (appeared_) ImGui::SetKeyboardFocusHere();
   bool accept = ImGui::InputText("##path", &path_, ImGuiInputTextFlags_EnterReturnsTrue);
   help_tooltip(c.fonts, path_);

@@ -42,13 +42,7 @@ class ExportPanel {
   bool waits_ = false;  // Export was pressed before the picture was ready
   int format_ = 0;
   int size_ = 0;
-  double text_ = 8.0;
-  figure::Theme theme_ = figure::Theme::light;
-  figure::AmountMap amounts_ = figure::AmountMap::viridis;
-  bool patterns_ = false;
-  bool title_ = false;
-  bool legend_ = true;
-  bool caption_ = false;
+  figure::FileOptions look_;  // without what the tile and the size say
   std::string path_;
   WrittenFiles written_;
   struct PreviewKey {

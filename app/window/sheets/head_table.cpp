@@ -4,12 +4,12 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include "analysis/error.h"
+#include "analysis/typed_number.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
@@ -28,14 +28,6 @@ constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
 
 const std::string& title_of(const OverviewMeasure& measure) {
   return measure.label.empty() ? measure.name : measure.label;
-}
-
-std::optional<float> number_in(const std::string& text) {
-  float value = 0.0F;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end && std::isfinite(value) ? std::optional(value)
-                                                                     : std::nullopt;
 }
 }  // namespace
 
@@ -130,7 +122,7 @@ void HeadTable::fill(const PanelContext& c) {
     request(c, *column);
     values.push_back(column->error.empty() ? column->values.current() : nullptr);
   }
-  const std::optional<float> least = number_in(limit.number);
+  const std::optional<float> least = number_in<float>(limit.number);
   rows_.clear();
   hidden_ = 0;
   for (int layer = 0; layer < trace.model().num_layers; ++layer) {
@@ -203,7 +195,7 @@ void HeadTable::draw_limit(const PanelContext& c) {
   if (ImGui::Button(limit.at_least ? "≥##side" : "≤##side")) limit.at_least = !limit.at_least;
   help_tooltip(c.fonts, "At least, or at most: click to change");
   ImGui::SameLine();
-  const bool wrong = !limit.number.empty() && !number_in(limit.number);
+  const bool wrong = !limit.number.empty() && !number_in<float>(limit.number);
   if (wrong) ImGui::PushStyleColor(ImGuiCol_Text, c.colours().error);
   ImGui::SetNextItemWidth(c.px(72));
   ImGui::InputTextWithHint("##limit", "number", &limit.number);

@@ -13,10 +13,8 @@ namespace kvloupe::window {
 namespace fs = std::filesystem;
 
 void form_field(const PanelContext& c, const char* text, float button) {
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("%s", text);
-  ImGui::SameLine(c.px(kFormNames));
-  ImGui::SetNextItemWidth(button > 0.0F ? -button - ImGui::GetStyle().ItemSpacing.x : -1.0F);
+  name_control(c.fonts, text, c.px(kFormNames));
+  if (button > 0.0F) ImGui::SetNextItemWidth(-button - ImGui::GetStyle().ItemSpacing.x);
 }
 
 std::string proposed_place(const std::string& trace, const fs::path& cache,

@@ -1,16 +1,11 @@
 #include "app/window/sheets/study_panel.h"
 
-#include <fmt/format.h>
-#include <imgui.h>
 #include <imgui_stdlib.h>
 
 #include "analysis/policy/published.h"
 #include "analysis/trace/model_files.h"
-#include "app/window/sheets/sheet_form.h"
 #include "app/window/state/jobs.h"
 #include "app/window/state/panel_context.h"
-#include "app/window/widgets/key_input.h"
-#include "app/window/widgets/marks.h"
 #include "app/window/widgets/numbers.h"
 
 namespace kvloupe::window {
@@ -58,10 +53,7 @@ void StudyPanel::open_new(const PanelContext& c, const std::string& last_model) 
   }
   const std::string path = trace->path().string();
   find_alike(path);
-  search_.request(model_queue_, fmt::format("{}#{}", path, ++searches_),
-                  [path, known = models_, last_model](Progress& progress, const auto&) {
-                    return find_model_of(path, known, last_model, progress);
-                  });
+  search_model(path, last_model);
 }
 
 /// Looks for the traces that a study of this one can take.
@@ -76,23 +68,15 @@ void StudyPanel::follow_search() {
     alike_taken_ = alike_.key();
     propose(&job::StudyOptions::traces, *alike);
   }
-  if (const auto found = search_.current(); found && taken_ != search_.key()) {
-    taken_ = search_.key();
+  if (const auto found = take_found()) {
     // Not the demo model: prompts of another model would be answered by it without a word.
     propose(&job::StudyOptions::model, found->folder);
-    if (!found->folder.empty()) models_.add(found->fingerprint, found->folder);
   }
   if (const auto made = fingerprint_.current(); made && !run_model_.empty())
     models_.add(*made, std::exchange(run_model_, {}));
 }
 
-double StudyPanel::fraction() const {
-  const auto state = run_.current();
-  return state ? state->fraction() : 0.0;
-}
-
 void StudyPanel::start() {
-  problem_.clear();
   stopped_.clear();
   if (options.in_model) {
     run_model_ = options.model;
@@ -101,10 +85,9 @@ void StudyPanel::start() {
                            return model_fingerprint(folder, progress);
                          });
   }
-  run_.request(queue_, fmt::format("{}#{}", options.results, ++runs_),
-               [options = options](Progress& progress, const auto& publish) {
-                 return job::run_study_program(options, progress, publish);
-               });
+  start_run(options.results, [options = options](Progress& progress, const auto& publish) {
+    return job::run_study_program(options, progress, publish);
+  });
 }
 
 void StudyPanel::cancel() {
@@ -116,16 +99,10 @@ void StudyPanel::cancel() {
 }
 
 void StudyPanel::follow(const PanelContext& c) {
-  if (run_.key().empty() || run_.computing() || told_ == run_.key()) return;
-  told_ = run_.key();
-  if (const std::string error = run_.error(); !error.empty()) {
-    problem_ = error;
-    if (!open_) c.fail("Study: " + error);
-  } else if (const auto state = run_.current()) {
-    open_ = false;
-    c.ask(OpenFile{options.results});
-    c.tell(fmt::format("{}: {} items done", options.results, count_text(state->done)));
-  }
+  const auto state = take_end(c, "Study");
+  if (!state) return;
+  c.ask(OpenFile{options.results});
+  c.tell(fmt::format("{}: {} items done", options.results, count_text(state->done)));
 }
 
 /// Counts the matches of the patterns, once the fields have not changed for a moment.
@@ -219,10 +196,7 @@ void StudyPanel::draw_run(const PanelContext& c) {
              : fmt::format("{} of {} done{}{}", count_text(state->done), count_text(state->items),
                            state->failed > 0 ? fmt::format(", {} failed", state->failed) : "",
                            time_left());
-  ImGui::TextUnformatted(line.c_str());
-  ImGui::PushStyleColor(ImGuiCol_PlotHistogram, c.colours().retained);
-  ImGui::ProgressBar(static_cast<float>(fraction()), {-1, c.px(8)}, "");
-  ImGui::PopStyleColor();
+  draw_progress(c, line);
   wrapped_text(c.colours().secondary, known && !state->line.empty() ? state->line : " ");
 }
 
@@ -231,23 +205,11 @@ void StudyPanel::draw_buttons(const PanelContext& c) {
   std::error_code error;
   const bool results = fs::is_regular_file(options.results, error);
   if (running()) {
-    if (ImGui::Button("Stop", {c.px(96), 0})) cancel();
-    help_tooltip(c.fonts, "What is done stays in the results file; Run goes on from there");
-    ImGui::SameLine();
-    if (ImGui::Button("Run in background", {c.px(128), 0})) open_ = false;
-    help_tooltip(c.fonts, "Closes this sheet; the results open when they are ready");
-  } else {
-    const bool ready = study_problem(options).empty();
-    const ImGuiIO& io = ImGui::GetIO();
-    // Enter, where no field and no control under the keyboard takes it.
-    const bool entered =
-        ready && !io.WantTextInput && !io.NavVisible && went_down(io.KeyMap[ImGuiKey_Enter], false);
-    ImGui::BeginDisabled(!ready);
-    if (ImGui::Button("Run", {c.px(96), 0}) || entered) start();
-    help_tooltip(c.fonts, "Enter");
-    ImGui::EndDisabled();
-    ImGui::SameLine();
-    if (ImGui::Button("Close", {c.px(96), 0})) open_ = false;
+    if (stop_button(c, "Stop", "What is done stays in the results file; Run goes on from there",
+                    "the results open when they are ready"))
+      cancel();
+  } else if (start_button(c, "Run", 96, study_problem(options).empty())) {
+    start();
   }
   ImGui::SameLine();
   ImGui::BeginDisabled(!results);
@@ -262,17 +224,14 @@ void StudyPanel::draw_buttons(const PanelContext& c) {
 void StudyPanel::draw(const PanelContext& c) {
   follow(c);
   follow_search();
-  if (files_.draw(c.fonts, c.colours())) {
+  if (std::string chosen; choose_file(c, chosen)) {
     if (files_.purpose() == FilePanel::Purpose::open_trace) {  // a study is of many: all alike
       options.traces = proposed_.traces;
-      find_alike(files_.chosen());
-    } else if (files_.purpose() == FilePanel::Purpose::open_model) {
-      const fs::path chosen = files_.chosen();
-      options.model = (chosen.filename() == "config.json" ? chosen.parent_path() : chosen).string();
+      find_alike(chosen);
     } else {
-      options.prompts = files_.chosen();
+      const bool model = files_.purpose() == FilePanel::Purpose::open_model;
+      (model ? options.model : options.prompts) = chosen;
     }
-    appeared_ = true;  // comes to the front again
   }
   if (!open_ || files_.is_open()) return;
   measure();

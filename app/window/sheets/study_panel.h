@@ -5,10 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "app/job/computed.h"
 #include "app/job/study_job.h"
-#include "app/window/sheets/file_panel.h"
-#include "app/window/state/known_models.h"
+#include "app/window/sheets/run_sheet.h"
 
 namespace kvloupe::window {
 
@@ -17,28 +15,17 @@ struct PanelContext;
 /// A sheet that leads from traces or prompts to results: what to read, which policies and budgets,
 /// then the run (kvloupe study, or kvloupe-capture study, as a child process) with its progress.
 /// The results open when it is done; the same sheet goes on with a study that was stopped.
-class StudyPanel {
+class StudyPanel : public RunSheet<job::StudyProgress> {
  public:
-  /// `models`, which folder holds which model, outlives this; `cache`: no results go there.
   StudyPanel(const std::function<void()>& wake, KnownModels& models, std::filesystem::path cache)
-      : models_(models),
-        cache_(std::move(cache)),
-        files_(wake),
-        queue_(1, wake),
-        model_queue_(1, wake),
-        size_queue_(1, wake) {}
+      : RunSheet(wake, models, std::move(cache)), size_queue_(1, wake) {}
 
   /// Begins with the traces beside the open one that are like it, with its model, and with the
   /// policies in hand; without a trace with the model used last. What the user has changed stays.
   void open_new(const PanelContext& context, const std::string& last_model);
-  bool is_open() const { return open_; }
-  void close() { open_ = false; }
   /// Draws the sheet if it is open, and opens the results when they are written.
   void draw(const PanelContext& context);
 
-  bool running() const { return run_.computing(); }
-  /// 0 to 1 while running.
-  double fraction() const;
   /// Whether what the sheet says is still being worked out. A run is not: it may take hours.
   bool busy() const {
     return open_ && (looking() || (!running() && size_.computing()) || files_.listing());
@@ -61,24 +48,12 @@ class StudyPanel {
   void follow_search();
   std::string time_left() const;
 
-  bool open_ = false;
-  bool appeared_ = false;
-  float height_ = 0.0F;  // of the sheet, when it was drawn last
-  KnownModels& models_;
-  std::filesystem::path cache_;
-  long runs_ = 0, searches_ = 0;
-  job::StudyOptions proposed_;       // what the sheet has filled in
-  std::string taken_, alike_taken_;  // keys of the searches whose results were taken
-  std::string run_model_;            // of the last run
-  std::string told_;                 // the run whose end was told
-  std::string problem_;              // of the last run
-  std::string stopped_;              // what a cancelled run had done
-  FilePanel files_;
-  job::JobQueue queue_;
-  job::Computed<job::StudyProgress> run_;
-  job::JobQueue model_queue_, size_queue_;  // separate, because a run may take long
+  job::StudyOptions proposed_;  // what the sheet has filled in
+  std::string alike_taken_;     // the search whose result was taken
+  std::string run_model_;       // of the last run
+  std::string stopped_;         // what a cancelled run had done
+  job::JobQueue size_queue_;
   job::Computed<std::string> alike_;        // traces like the one chosen
-  job::Computed<ModelFound> search_;        // the model of the open trace
   job::Computed<std::string> fingerprint_;  // of the last run's model
   job::Computed<std::string> size_;         // how many traces or prompts there are
 };

@@ -49,18 +49,10 @@ void KnownModels::add(const std::string& fingerprint, const fs::path& folder) {
   write_lines(list_, lines);
 }
 
-std::vector<std::string> KnownModels::folders() const {
-  std::vector<std::string> found;
-  for (const Entry& entry : entries_) {
-    if (holds_model(entry.folder)) found.push_back(entry.folder);
-  }
-  return found;
-}
-
 std::vector<std::string> KnownModels::folders_of(const std::string& fingerprint) const {
   std::vector<std::string> found;
   for (const Entry& entry : entries_) {
-    if (entry.fingerprint == fingerprint && holds_model(entry.folder))
+    if ((fingerprint.empty() || entry.fingerprint == fingerprint) && holds_model(entry.folder))
       found.push_back(entry.folder);
   }
   return found;

@@ -21,8 +21,8 @@ class KnownModels {
   /// Puts a folder at the top and writes the list. Ignores a text that is not a fingerprint.
   void add(const std::string& fingerprint, const std::filesystem::path& folder);
   /// Folders that still contain a config.json.
-  std::vector<std::string> folders() const;
-  /// Those of them that held the model of this fingerprint.
+  std::vector<std::string> folders() const { return folders_of({}); }
+  /// Those of them that held the model of this fingerprint; empty: of any.
   std::vector<std::string> folders_of(const std::string& fingerprint) const;
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <string>
 
 #include "app/figure/figures/overview_measures.h"
@@ -28,18 +27,16 @@ TileState tile(std::string view, PolicySide side = PolicySide::both) {
 /// Layers × heads by the strength of their sinks.
 TileState sink_map() { return {.view = "overview", .choices = {{"measure", "sinks"}}}; }
 
-/// The first of the names that is a view.
-std::string first_of(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (find_view(name)) return name;
-  }
-  return "filmstrip";
-}
-
 void show(WorkspaceState& state, std::vector<TileState> tiles) {
   state.tile_count = static_cast<int>(tiles.size());
   state.active_tile = 0;
-  for (std::size_t i = 0; i < tiles.size(); ++i) state.tiles[i] = std::move(tiles[i]);
+  std::move(tiles.begin(), tiles.end(), state.tiles.begin());
+}
+
+/// The tiles in sight.
+template <class State>
+auto in_sight(State& state) {
+  return std::span(state.tiles).first(static_cast<std::size_t>(state.tile_count));
 }
 
 }  // namespace
@@ -58,13 +55,13 @@ void apply_layout(const Layout& layout, WorkspaceState& state) {
       state.grid_measure = figure::kOverlapMeasure;
       state.token_colour = "difference";
       show(state, {tile("filmstrip", PolicySide::a), tile("filmstrip", PolicySide::b),
-                   tile(first_of({"policy-diff", "pca"}))});
+                   tile("policy-diff")});
       break;
     case Command::layout_merge:
-      show(state, {tile("similarity"), tile(first_of({"merge-sets", "pca"})), tile("filmstrip")});
+      show(state, {tile("similarity"), tile("merge-sets"), tile("filmstrip")});
       break;
     case Command::layout_sinks:
-      show(state, {tile("attention"), sink_map(), tile(first_of({"sinks", "tokens"}))});
+      show(state, {tile("attention"), sink_map(), tile("sinks")});
       break;
     default:
       show(state, {state.tiles[static_cast<std::size_t>(state.active_tile)]});
@@ -85,14 +82,8 @@ void show_a_beside_b(WorkspaceState& state) {
   state.active_tile = 0;
 }
 
-namespace {
-std::span<TileState> in_sight(WorkspaceState& state) {
-  return std::span(state.tiles).first(static_cast<std::size_t>(state.tile_count));
-}
-}  // namespace
-
 const TileState* pinned_tile(const WorkspaceState& state) {
-  const auto tiles = std::span(state.tiles).first(static_cast<std::size_t>(state.tile_count));
+  const auto tiles = in_sight(state);
   const auto found = std::find_if(tiles.begin(), tiles.end(),
                                   [](const TileState& one) { return one.pinned.has_value(); });
   return found == tiles.end() ? nullptr : &*found;

@@ -23,20 +23,11 @@ class PolicyHistory {
   void clear();
 
  private:
-  struct Entry {
-    PolicySpec policy_a, policy_b;
-    Budget budget;
-    bool policy_b_on = false;
-    int block = 0;
-    std::optional<Compression> compression;
-    bool operator==(const Entry&) const = default;
-  };
-  static Entry entry_of(const WorkspaceState& state);
-  bool step(WorkspaceState& state, std::vector<Entry>& from, std::vector<Entry>& to);
+  bool step(WorkspaceState& state, std::vector<ReplayInputs>& from, std::vector<ReplayInputs>& to);
 
   bool started_ = false;
-  Entry now_;
-  std::vector<Entry> past_, future_;  // the newest last
+  ReplayInputs now_;
+  std::vector<ReplayInputs> past_, future_;  // the newest last
 };
 
 /// One variant of a policy in a paper, an author's code or a public library.

@@ -1,57 +1,30 @@
 #include "app/window/state/preferences.h"
 
-#include <nlohmann/json.hpp>
-
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "analysis/plugin/load_plugin.h"
+#include "analysis/read_file.h"
 #include "analysis/user_files.h"
-#include "app/session/state.h"
+#include "app/session/session.h"
 
 namespace kvloupe::window {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = JsonFields::Json;
 
 namespace {
 constexpr std::uintmax_t kMostBytes = 1 << 16;
 constexpr double kLeastTextScale = 5.0;
 constexpr double kMostText = 24.0;
 
-void take(const Json& json, const char* field, std::string& value) {
-  const auto it = json.find(field);
-  if (it != json.end() && it->is_string()) value = it->get<std::string>();
-}
-void take(const Json& json, const char* field, std::vector<std::string>& values) {
-  const auto it = json.find(field);
-  if (it == json.end() || !it->is_array()) return;
-  for (const Json& value : *it) {
-    if (value.is_string()) values.push_back(value.get<std::string>());
-  }
-}
-void take(const Json& json, const char* field, std::optional<bool>& value) {
-  const auto it = json.find(field);
-  if (it != json.end() && it->is_boolean()) value = it->get<bool>();
-}
-void take(const Json& json, const char* field, double& value, double least, double most) {
-  const auto it = json.find(field);
-  if (it == json.end() || !it->is_number()) return;
-  const double number = it->get<double>();
-  if (number >= least && number <= most) value = number;
-}
-
 /// Shares of a row: between 0, not chosen, and all of it.
 void take_shares(const Json& json, ChosenSizes& sizes) {
-  const auto it = json.find("tiles");
-  if (it == json.end() || !it->is_object()) return;
-  for (int count = 2; count <= kMaxTiles; ++count) {
-    const auto found = it->find(std::to_string(count));
-    if (found == it->end() || !found->is_array() ||
+  for (int count = 2; json.is_object() && count <= kMaxTiles; ++count) {
+    const auto found = json.find(std::to_string(count));
+    if (found == json.end() || !found->is_array() ||
         found->size() != static_cast<std::size_t>(count)) {
       continue;
     }
@@ -64,20 +37,31 @@ void take_shares(const Json& json, ChosenSizes& sizes) {
   }
 }
 
-void take(const Json& json, const char* field, ChosenSizes& sizes) {
-  const auto it = json.find(field);
-  if (it == json.end() || !it->is_object()) return;
-  // Larger numbers are pixels of an earlier version.
-  take(*it, "left", sizes.left, 0.0, 1.0);
-  take(*it, "right", sizes.right, 0.0, 1.0);
-  take(*it, "bottom", sizes.bottom, 0.0, 1.0);
-  take_shares(*it, sizes);
-}
-
-Json sizes_json(const ChosenSizes& sizes) {
-  Json json = {{"left", sizes.left}, {"right", sizes.right}, {"bottom", sizes.bottom}};
-  for (const auto& [count, shares] : sizes.tiles) json["tiles"][std::to_string(count)] = shares;
-  return json;
+void describe(JsonFields& f, Preferences& p) {
+  f.word("theme", p.theme, theme_words());
+  f.word("colours", p.amounts, amount_words());
+  f("scale", p.scale, kMinScale, kMaxScale);
+  f("reduced_motion", p.reduced_motion);
+  f("model", p.model);
+  f("export_format", p.export_format);
+  f("export_size", p.export_size);
+  f("export_text", p.export_text, kLeastTextScale, kMostText);
+  f.either("plugins", p.plugins, [&](const Json& plugins) {
+    for (const Json& value : plugins.is_array() ? plugins : Json::array())
+      if (value.is_string()) p.plugins.push_back(value.get<std::string>());
+  });
+  f("patterns", p.patterns);
+  if (!f.reads() && p.sizes == ChosenSizes{}) return;
+  f.object("sizes", [&](JsonFields& sizes) {
+    // Larger numbers are pixels of an earlier version.
+    sizes("left", p.sizes.left, 0.0, 1.0);
+    sizes("right", p.sizes.right, 0.0, 1.0);
+    sizes("bottom", p.sizes.bottom, 0.0, 1.0);
+    Json shares;
+    for (const auto& [count, each] : p.sizes.tiles) shares[std::to_string(count)] = each;
+    if (sizes.reads() || !shares.is_null())
+      sizes.either("tiles", shares, [&](const Json& json) { take_shares(json, p.sizes); });
+  });
 }
 }  // namespace
 
@@ -88,50 +72,23 @@ fs::path preferences_path() {
 
 Preferences read_preferences(const fs::path& file) {
   Preferences p;
-  std::error_code error;
-  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMostBytes) return p;
-  std::stringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  const Json json = Json::parse(text.str(), nullptr, false);
-  if (!json.is_object()) return p;
-  std::string theme = "light";
-  take(json, "theme", theme);
-  p.theme = figure::theme_named(theme).value_or(Theme::light);
-  std::string colours = "viridis";
-  take(json, "colours", colours);
   try {
-    p.amounts = figure::parse_amount_map(colours);
-  } catch (const UsageError&) {  // as if it were not there
+    const Json json = Json::parse(read_file(file, kMostBytes), nullptr, false);
+    JsonFields fields(json, "", true);
+    describe(fields, p);
+  } catch (const FileError&) {
+  } catch (const FieldError&) {
   }
-  take(json, "scale", p.scale, kMinScale, kMaxScale);
-  take(json, "patterns", p.patterns);
-  std::optional<bool> reduced_motion;
-  take(json, "reduced_motion", reduced_motion);
-  p.reduced_motion = reduced_motion.value_or(false);
-  take(json, "model", p.model);
-  take(json, "export_format", p.export_format);
-  take(json, "export_size", p.export_size);
-  take(json, "export_text", p.export_text, kLeastTextScale, kMostText);
-  take(json, "plugins", p.plugins);
-  take(json, "sizes", p.sizes);
   return p;
 }
 
-void write_preferences(const Preferences& p, const fs::path& file) {
+void write_preferences(Preferences p, const fs::path& file) {
   if (file.empty()) return;
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
-  Json json = {{"theme", std::string(theme_name(p.theme))},
-               {"colours", std::string(amount_map_name(p.amounts))},
-               {"scale", p.scale},
-               {"reduced_motion", p.reduced_motion},
-               {"model", p.model},
-               {"export_format", p.export_format},
-               {"export_size", p.export_size},
-               {"export_text", p.export_text},
-               {"plugins", p.plugins}};
-  if (p.patterns) json["patterns"] = *p.patterns;
-  if (p.sizes != ChosenSizes{}) json["sizes"] = sizes_json(p.sizes);
+  Json json;
+  JsonFields fields(json);
+  describe(fields, p);
   try {
     write_whole_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const FileError&) {

@@ -44,7 +44,7 @@ std::filesystem::path preferences_path();
 /// A missing or broken file, and each broken field, counts as absent.
 Preferences read_preferences(const std::filesystem::path& file);
 /// Also makes the folder. Errors are ignored: preferences are only a convenience.
-void write_preferences(const Preferences& preferences, const std::filesystem::path& file);
+void write_preferences(Preferences preferences, const std::filesystem::path& file);
 
 /// Loads the policy plugins that the preferences list (docs/plugins.md). The window opens whatever
 /// they are like: the result says in one line for each what is wrong with those that were not

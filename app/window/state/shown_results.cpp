@@ -13,54 +13,6 @@ namespace kvloupe::window {
 namespace {
 constexpr int kThreads = 2;  // the whole model's and a head's
 constexpr auto kRest = std::chrono::milliseconds(150);
-}  // namespace
-
-StepMeasures::StepMeasures(std::shared_ptr<figure::ReplayService> replays,
-                           std::function<void()> wake)
-    : replays_(std::move(replays)), queue_(kThreads, std::move(wake)) {}
-
-void StepMeasures::want_whole(int policy, const MeasuredReplay& of) {
-  const auto work = [this, of](Progress& progress, const auto&) {
-    WholeModel whole{.asked = asked_first(of.trace->tokens(), of.trace->run())};
-    const AskOptions options{0, true, &replays_->states()};
-    const AskedReplay answer = ask(*of.trace, *of.replay, whole.asked, options, progress);
-    whole.queries = static_cast<int>(answer.queries.size());
-    whole.change = answer.residual_change;
-    whole.worst_error = answer.worst_layer_error;
-    if (!std::isnan(whole.worst_error)) whole.worst_layer = answer.worst_layer();
-    return whole;
-  };
-  wholes_[policy].request(queue_, of.key, work, kRest);
-}
-
-void StepMeasures::want_head(int policy, const MeasuredReplay& of, int layer, int head) {
-  const HeadKey key{of.key, layer, head, of.step};
-  heads_[policy].request(queue_, key, [this, of, layer, head](Progress& progress, const auto&) {
-    MeasureRequest request;
-    for (const Measure& measure : all_measures()) {
-      if (!measure.info->label.empty()) request.measures.push_back(measure.info->name);
-    }
-    request.steps = {of.step};
-    request.layers = {layer};
-    request.head = head;
-    request.states = &replays_->states();
-    const Replay measured = measure_replay(*of.trace, *of.replay, request, progress);
-    return measured.heads.front().steps[static_cast<std::size_t>(of.step)];
-  });
-}
-
-bool StepMeasures::computing() const {
-  for (const auto& whole : wholes_) {
-    if (!(whole.key() == figure::ReplayKey()) && whole.computing()) return true;
-  }
-  for (const auto& head : heads_) {
-    if (!(head.key() == HeadKey()) && head.computing()) return true;
-  }
-  return false;
-}
-
-namespace {
-constexpr auto kReplayRest = std::chrono::milliseconds(150);
 
 /// Whether both are of the same trace and head (or of all layers).
 bool same_subject(const figure::ReplayKey& a, const figure::ReplayKey& b) {
@@ -71,7 +23,7 @@ bool same_subject(const figure::ReplayKey& a, const figure::ReplayKey& b) {
 
 ShownResults::ShownResults(const WorkspaceState& state, Results& results,
                            std::function<void()> wake)
-    : state_(state), results_(results), measures_(results.replays(), std::move(wake)) {}
+    : state_(state), results_(results), measuring_(kThreads, std::move(wake)) {}
 
 int ShownResults::step() const {
   if (blocks_.empty()) return 0;
@@ -98,6 +50,12 @@ std::shared_ptr<const Replay> ShownResults::latest(int policy) const {
   return same ? have.value : nullptr;
 }
 
+bool ShownResults::waiting() const {
+  return wait_ || std::any_of(std::begin(of_), std::end(of_), [](const OfPolicy& of) {
+           return of.whole.computing() || of.measured.computing();
+         });
+}
+
 const StepTokens* ShownResults::tokens_of(int policy) const {
   return of_[policy].tokens.states.empty() ? nullptr : &of_[policy].tokens;
 }
@@ -114,7 +72,7 @@ void ShownResults::request_replays(OfPolicy& of, const PolicySpec& policy) {
   const figure::ReplayKey head_key = figure::key_of(*open, of_head);
   // A replay under way comes to its end while only the budget or the policy changes, so that a hand
   // that drags sees something; of another layer or head there is nothing to see.
-  const auto rest = [](bool dragged) { return dragged ? kReplayRest : decltype(kReplayRest)(0); };
+  const auto rest = [](bool dragged) { return dragged ? kRest : decltype(kRest)(0); };
   of.head.request(
       results_.quick(), head_key,
       [open, of_head, replays = results_.replays()](Progress& progress, const auto&) {
@@ -136,8 +94,39 @@ void ShownResults::request_replays(OfPolicy& of, const PolicySpec& policy) {
       rest(dragged), job::Computed<Replay, figure::ReplayKey>::Until::end);
 }
 
-/// The measures of a policy: the numbers of the selected head at the step shown, and the policy's
-/// change in the whole model.
+/// Asks for everything that has a label (MeasureInfo) of the selected head.
+void ShownResults::request_measures(OfPolicy& of, int step) {
+  const int layer = state_.selection.layer, head = state_.selection.head;
+  of.measured.request(measuring_, {of.head.key(), layer, head, step},
+                      [=, trace = results_.trace(), replay = of.head_now,
+                       replays = results_.replays()](Progress& progress, const auto&) {
+                        MeasureRequest request{.steps = {step}, .layers = {layer}};
+                        for (const Measure& measure : all_measures()) {
+                          if (!measure.info->label.empty())
+                            request.measures.push_back(measure.info->name);
+                        }
+                        request.head = head;
+                        request.states = &replays->states();
+                        const Replay measured = measure_replay(*trace, *replay, request, progress);
+                        return measured.heads.front().steps[static_cast<std::size_t>(step)];
+                      });
+}
+
+void ShownResults::request_whole(OfPolicy& of) {
+  const auto work = [trace = results_.trace(), replay = of.all.whole(),
+                     replays = results_.replays()](Progress& progress, const auto&) {
+    WholeModel whole{.asked = asked_first(trace->tokens(), trace->run())};
+    const AskOptions options{0, true, &replays->states()};
+    const AskedReplay answer = ask(*trace, *replay, whole.asked, options, progress);
+    whole.queries = static_cast<int>(answer.queries.size());
+    whole.change = answer.residual_change;
+    whole.worst_error = answer.worst_layer_error;
+    if (!std::isnan(whole.worst_error)) whole.worst_layer = answer.worst_layer();
+    return whole;
+  };
+  of.whole.request(measuring_, of.all.key(), work, kRest);
+}
+
 void ShownResults::follow_policy(int which, int now) {
   OfPolicy& of = of_[which];
   of.head_now = of.all_now = nullptr;
@@ -146,31 +135,29 @@ void ShownResults::follow_policy(int which, int now) {
     of.all.clear();
     of.tokens = {};
     of.tokens_of = nullptr;
-    measures_.drop_head(which);
-    return measures_.drop_whole(which);
+    of.measured.clear();
+    return of.whole.clear();
   }
   request_replays(of, which == 0 ? state_.policy_a : state_.policy_b);
   of.head_now = of.head.current();
   if (const auto all = of.all.held(); all.key.trace == trace_key_) of.all_now = all.value;
   wait_ |= of.head.computing() || of.all.computing();
   if (of.head_now && now < static_cast<int>(of.head_now->blocks.size())) {
-    measures_.want_head(which, {results_.trace(), of.head_now, of.head.key(), now},
-                        state_.selection.layer, state_.selection.head);
+    request_measures(of, now);
   } else {
-    measures_.drop_head(which);
+    of.measured.clear();
   }
-  if (const auto whole = of.all.whole())
-    measures_.want_whole(which, {results_.trace(), whole, of.all.key(), 0});
+  if (of.all.whole()) request_whole(of);
   follow_tokens(which, now);
 }
 
 void ShownResults::follow() {
   if (!is_of_open_trace()) {
     trace_key_ = results_.trace_key();
-    for (int policy = 0; policy < 2; ++policy) {
-      measures_.drop_whole(policy);
-      of_[policy].tokens = {};
-      of_[policy].tokens_of = nullptr;
+    for (OfPolicy& of : of_) {
+      of.whole.clear();
+      of.tokens = {};
+      of.tokens_of = nullptr;
     }
   }
   blocks_ = results_.blocks(state_);

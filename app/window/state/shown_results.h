@@ -19,14 +19,6 @@
 
 namespace kvloupe::window {
 
-/// A replay that is there, and the step to measure.
-struct MeasuredReplay {
-  std::shared_ptr<const Trace> trace;
-  std::shared_ptr<const Replay> replay;
-  figure::ReplayKey key;
-  int step = 0;
-};
-
 /// A policy's changes in the model as a whole, for later queries.
 struct WholeModel {
   Asked asked = Asked::later;
@@ -36,44 +28,10 @@ struct WholeModel {
   int worst_layer = -1;
 };
 
-/// Values computed in the background. All methods belong to the window's thread.
-class StepMeasures {
- public:
-  /// States are taken from `replays`, which hold those of the layers that were just replayed.
-  /// `wake` ends the window's sleep; called from a worker thread.
-  StepMeasures(std::shared_ptr<figure::ReplayService> replays, std::function<void()> wake);
-
-  /// Asks for what the replay changes for later queries, of policy A (0) or B (1): the answer's,
-  /// else the question's, else a sample of all.
-  void want_whole(int policy, const MeasuredReplay& of);
-  void drop_whole(int policy) { wholes_[policy].clear(); }
-  /// nullptr until it is known. While another budget is computed, the last one of the trace.
-  std::shared_ptr<const WholeModel> whole(int policy) const { return wholes_[policy].value(); }
-
-  /// Asks for everything that has a label (MeasureInfo) of one head, under policy A (0) or B (1).
-  void want_head(int policy, const MeasuredReplay& of, int layer, int head);
-  void drop_head(int policy) { heads_[policy].clear(); }
-  /// Its record with the values; nullptr until they are there.
-  std::shared_ptr<const StepRecord> head(int policy) const { return heads_[policy].current(); }
-
-  bool computing() const;
-
- private:
-  std::shared_ptr<figure::ReplayService> replays_;  // outlives the jobs, which use it
-  struct HeadKey {
-    figure::ReplayKey replay;
-    int layer = -1, head = -1, step = -1;
-    bool operator==(const HeadKey&) const = default;
-  };
-  job::Computed<StepRecord, HeadKey> heads_[2];
-  job::Computed<WholeModel, figure::ReplayKey> wholes_[2];
-  job::JobQueue queue_;  // last: its jobs end first
-};
-
 /// Known results for the state in this frame: the replays of the selected head, the steps, the
-/// fates of the tokens. The replays are those that the views
-/// show, too (ReplayService). While something newer is computed, what was known before stays where
-/// it belongs to the same trace.
+/// fates of the tokens, the measures at the step shown. The replays are those that the views show,
+/// too (ReplayService). While something newer is computed, what was known before stays where it
+/// belongs to the same trace.
 class ShownResults {
  public:
   /// Both outlive this. `wake` ends the window's sleep; called from worker threads.
@@ -84,7 +42,7 @@ class ShownResults {
   /// Whether what follow() has seen is of the open trace.
   bool is_of_open_trace() const { return trace_key_ == results_.trace_key(); }
   /// Whether a number that is shown is still to come.
-  bool waiting() const { return wait_ || measures_.computing(); }
+  bool waiting() const;
 
   /// The steps of the replay; empty without a trace.
   const std::vector<Block>& blocks() const { return blocks_; }
@@ -112,19 +70,29 @@ class ShownResults {
   std::shared_ptr<const Replay> latest(int policy) const;
   /// The measures of the selected head at the step shown, under policy A (0) or B (1); nullptr
   /// until they are there.
-  std::shared_ptr<const StepRecord> measured(int policy) const { return measures_.head(policy); }
-  /// The policy's change in the whole model for later queries; nullptr until it is known.
-  std::shared_ptr<const WholeModel> whole(int policy) const { return measures_.whole(policy); }
+  std::shared_ptr<const StepRecord> measured(int policy) const {
+    return of_[policy].measured.current();
+  }
+  /// The policy's change in the whole model for later queries: the answer's, else the question's,
+  /// else a sample of all; nullptr until it is known.
+  std::shared_ptr<const WholeModel> whole(int policy) const { return of_[policy].whole.value(); }
   /// The fate of every token under policy A; nullptr until it is known.
   const StepTokens* tokens_a() const { return tokens_of(0); }
   /// The same under policy B; also nullptr if policy B is off.
   const StepTokens* tokens_b() const { return tokens_of(1); }
 
  private:
+  struct HeadKey {
+    figure::ReplayKey replay;
+    int layer = -1, head = -1, step = -1;
+    bool operator==(const HeadKey&) const = default;
+  };
   /// The results of one policy. `head` is one layer alone and arrives first.
   struct OfPolicy {
     job::Computed<Replay, figure::ReplayKey> head, all;
-    std::shared_ptr<const Replay> head_now, all_now;  // of this frame; nullptr: none
+    job::Computed<StepRecord, HeadKey> measured;         // of `head`
+    job::Computed<WholeModel, figure::ReplayKey> whole;  // of `all`
+    std::shared_ptr<const Replay> head_now, all_now;     // of this frame; nullptr: none
     StepTokens tokens;
     std::shared_ptr<const Replay> tokens_of;  // what these were made of
     int tokens_step = -1, tokens_head = -1;
@@ -132,13 +100,14 @@ class ShownResults {
   const StepTokens* tokens_of(int policy) const;
   const HeadReplay* head_in(const Replay* replay) const;
   void request_replays(OfPolicy& of, const PolicySpec& policy);
+  void request_measures(OfPolicy& of, int step);
+  void request_whole(OfPolicy& of);
   void follow_policy(int which, int step);
   void follow_tokens(int which, int step);
   void follow_in_heads(int step);
 
   const WorkspaceState& state_;
   Results& results_;
-  StepMeasures measures_;
   std::string trace_key_;
   std::vector<Block> blocks_;
   bool wait_ = false;  // for a replay
@@ -146,6 +115,7 @@ class ShownResults {
   std::vector<float> in_heads_;
   std::shared_ptr<const Replay> in_heads_of_;  // what these were made of
   int in_heads_step_ = -1;
+  job::JobQueue measuring_;  // last: its jobs end first
 };
 
 }  // namespace kvloupe::window

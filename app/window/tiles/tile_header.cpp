@@ -143,51 +143,27 @@ void draw_typed_choice(TileState& tile, const figure::FigureInfo& view,
   drafts.erase(choice.name);
 }
 
-/// A name of something in the results: a list of those that the file has.
-void draw_name_choice(TileState& tile, const figure::FigureInfo& view,
-                      const figure::ChoiceInfo& choice, const TileContext& context,
-                      const Names& names) {
-  const auto meant = names.find(choice.name);
-  const std::string value =
-      meant != names.end() ? meant->second : figure::choice(view, tile.choices, choice.name);
-  ImGui::SetNextItemWidth(choice_width(choice));
-  if (!ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
-    help_tooltip(context.panel.fonts, value + "\n" + choice.tooltip);
-    return;
-  }
-  const auto evaluation = context.panel.results.inputs(view).evaluation;
-  for (const std::string& name : figure::names_in_study(view, tile.choices, evaluation, choice)) {
-    if (!list_line(name.c_str(), name == value)) continue;
-    tile.choices[choice.name] = name;
-    tile.limits.reset();
-  }
-  ImGui::EndCombo();
-}
-
 void draw_choice(TileState& tile, const figure::FigureInfo& view, const figure::ChoiceInfo& choice,
                  const TileContext& context, Drafts& drafts, const Names& names) {
-  const Fonts& fonts = context.panel.fonts;
-  if (choice.kind == figure::ChoiceKind::name) {
-    draw_name_choice(tile, view, choice, context, names);
-    return;
-  }
-  if (figure::is_typed(choice)) {
-    draw_typed_choice(tile, view, choice, context, drafts);
-    return;
-  }
-  const std::string value = figure::choice(view, tile.choices, choice.name);
+  const bool named = choice.kind == figure::ChoiceKind::name;  // of something in the results
+  if (!named && figure::is_typed(choice))
+    return draw_typed_choice(tile, view, choice, context, drafts);
+  const auto meant = names.find(choice.name);
+  std::string value = named && meant != names.end()
+                          ? meant->second
+                          : figure::choice(view, tile.choices, choice.name);
+  const std::string help = (named ? value + "\n" : "") + choice.tooltip;
+  const auto values = [&] {
+    return !named ? choice.values
+                  : figure::names_in_study(view, tile.choices,
+                                           context.panel.results.inputs(view).evaluation, choice);
+  };
   ImGui::SetNextItemWidth(choice_width(choice));
-  if (ImGui::BeginCombo(("##" + choice.name).c_str(), value.c_str())) {
-    for (const std::string& each : choice.values) {
-      if (list_line(each.c_str(), each == value)) {
-        tile.choices[choice.name] = each;
-        tile.limits.reset();
-      }
-    }
-    ImGui::EndCombo();
-  } else {
-    help_tooltip(fonts, choice.tooltip);
+  if (choose_word(("##" + choice.name).c_str(), value, values)) {
+    tile.choices[choice.name] = value;
+    tile.limits.reset();
   }
+  help_tooltip(context.panel.fonts, help);
 }
 
 void draw_choice_title(const figure::ChoiceInfo& choice, const WindowColours& colours) {
@@ -219,21 +195,18 @@ void draw_evaluated_budget(const figure::FigureInfo& view, const TileContext& co
   figure::FigureInput input;
   input.evaluation = evaluation;
   input.budget = context.panel.state.budget;
-  const std::string now = figure::evaluated_budget(input);
+  std::string budget = figure::evaluated_budget(input);
+  const std::string shown = "budget " + budget;
   ImGui::SetNextItemWidth(budget_width());
-  if (ImGui::BeginCombo("##evaluated", ("budget " + now).c_str())) {
-    for (const std::string& budget : evaluation->budgets()) {
-      if (!list_line(budget.c_str(), budget == now)) continue;
-      try {
-        context.panel.state.budget = parse_entries_budget(budget);
-      } catch (const UsageError& problem) {  // a results file may say anything
-        context.panel.fail(problem.what());
-      }
+  if (choose_word(
+          "##evaluated", budget, [&] { return evaluation->budgets(); }, shown.c_str())) {
+    try {
+      context.panel.state.budget = parse_entries_budget(budget);
+    } catch (const UsageError& problem) {  // a results file may say anything
+      context.panel.fail(problem.what());
     }
-    ImGui::EndCombo();
-  } else {
-    help_tooltip(context.panel.fonts, "The budget of the results that is shown");
   }
+  help_tooltip(context.panel.fonts, "The budget of the results that is shown");
 }
 
 float side_width() {

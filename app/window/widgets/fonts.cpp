@@ -4,11 +4,13 @@
 #include <imgui_freetype.h>
 
 #include <map>
-#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/error.h"
 #include "app/scene/font_config.h"
+#include "app/scene/text_metrics.h"
 
 namespace kvloupe::window {
 
@@ -18,77 +20,19 @@ namespace {
 constexpr std::string_view kSymbols =
     "ℒΣθσαβεμκλΔ‖₀₁₂₊₋⁰¹²³⁻ᵀ−×·÷±≤≥≈≠∈∪∩∞√∅ℓ⌊⌋–—…‘’“”•′←→↑↓↔↵⌫⏎⇧✓★▲△◆◇●○■□\u2009\u202F⁴⁵⁶⁷⁸⁹";
 
-using figure::FontPattern;
+constexpr int kFace = 0xFFFF;  // of an index, whose high bits name a variation
 
-struct FontFile {
-  std::string path;
-  int index = 0;
-  bool operator<(const FontFile& other) const {
-    return path != other.path ? path < other.path : index < other.index;
-  }
-};
-
-/// The file of the best match; an empty path where there is none.
-FontFile match(FcPattern* pattern) {
-  const FontPattern found = figure::best_font(pattern);
-  FcChar8* path = nullptr;
-  FontFile file;
-  if (found && FcPatternGetString(found.get(), FC_FILE, 0, &path) == FcResultMatch) {
-    file.path = reinterpret_cast<const char*>(path);
-    FcPatternGetInteger(found.get(), FC_INDEX, 0, &file.index);
-    file.index &= 0xFFFF;  // the high bits name a variation
-  }
-  return file;
-}
-
-FontFile find_family(const char* family, int weight, int slant = FC_SLANT_ROMAN) {
-  const FontPattern pattern(FcPatternCreate());
-  FcPatternAddString(pattern.get(), FC_FAMILY, reinterpret_cast<const FcChar8*>(family));
-  FcPatternAddInteger(pattern.get(), FC_WEIGHT, weight);
-  FcPatternAddInteger(pattern.get(), FC_SLANT, slant);
-  FcPatternAddBool(pattern.get(), FC_SCALABLE, FcTrue);
-  const FontFile file = match(pattern.get());
-  if (file.path.empty()) {
-    throw WorkError(std::string("no font for the window (") + family +
-                    "); install fonts-inter, fonts-jetbrains-mono and fonts-dejavu-core");
-  }
-  return file;
-}
-
-/// A font that has the character, or an empty path.
-FontFile find_character(char32_t character) {
-  const std::unique_ptr<FcCharSet, decltype(&FcCharSetDestroy)> set(FcCharSetCreate(),
-                                                                    &FcCharSetDestroy);
-  FcCharSetAddChar(set.get(), character);
-  const FontPattern pattern(FcPatternCreate());
-  FcPatternAddCharSet(pattern.get(), FC_CHARSET, set.get());
-  FcPatternAddBool(pattern.get(), FC_SCALABLE, FcTrue);
-  return match(pattern.get());
-}
-
-std::u32string decode(std::string_view utf8) {
-  std::u32string out;
-  const auto* at = reinterpret_cast<const FcChar8*>(utf8.data());
-  int left = static_cast<int>(utf8.size());
-  while (left > 0) {
-    FcChar32 character = 0;
-    const int bytes = FcUtf8ToUcs4(at, &character, left);
-    if (bytes <= 0) {  // not UTF-8: ImGui shows its replacement for this byte
-      ++at;
-      --left;
-      continue;
-    }
-    out.push_back(character);
-    at += bytes;
-    left -= bytes;
-  }
-  return out;
+figure::FoundFont find_family(const char* family, int weight, int slant = FC_SLANT_ROMAN) {
+  if (auto found = figure::find_family(family, weight, slant)) return *found;
+  throw WorkError(std::string("no font for the window (") + family +
+                  "); install fonts-inter, fonts-jetbrains-mono and fonts-dejavu-core");
 }
 
 }  // namespace
 
 void Fonts::need(std::string_view utf8) {
-  for (const char32_t character : decode(utf8)) {
+  for (std::size_t byte = 0; byte < utf8.size();) {
+    const char32_t character = figure::next_character(utf8, byte);
     // ImGui as Debian builds it holds 16-bit characters.
     if (character < 0x180 || character > IM_UNICODE_CODEPOINT_MAX) continue;
     if (extra_.insert(character).second) stale_ = true;
@@ -97,11 +41,11 @@ void Fonts::need(std::string_view utf8) {
 
 void Fonts::build(float scale) {
   need(kSymbols);
-  const FontFile inter = find_family("Inter", FC_WEIGHT_REGULAR);
-  const FontFile semi_bold = find_family("Inter", FC_WEIGHT_DEMIBOLD);
-  const FontFile oblique = find_family("Inter", FC_WEIGHT_REGULAR, FC_SLANT_ITALIC);
-  const FontFile mono_file = find_family("JetBrains Mono", FC_WEIGHT_REGULAR);
-  const FontFile fallback = find_family("DejaVu Sans", FC_WEIGHT_REGULAR);
+  const figure::FoundFont inter = find_family("Inter", FC_WEIGHT_REGULAR);
+  const figure::FoundFont semi_bold = find_family("Inter", FC_WEIGHT_DEMIBOLD);
+  const figure::FoundFont oblique = find_family("Inter", FC_WEIGHT_REGULAR, FC_SLANT_ITALIC);
+  const figure::FoundFont mono_file = find_family("JetBrains Mono", FC_WEIGHT_REGULAR);
+  const figure::FoundFont fallback = find_family("DejaVu Sans", FC_WEIGHT_REGULAR);
 
   ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
   atlas.Clear();
@@ -116,32 +60,33 @@ void Fonts::build(float scale) {
   builder.BuildRanges(&ranges);
 
   // Characters that none of our own fonts has, by the font that has them.
-  std::map<FontFile, ImFontGlyphRangesBuilder> foreign;
+  std::map<std::pair<std::string, int>, ImFontGlyphRangesBuilder> foreign;
   for (const char32_t character : extra_) {
     if (character < 0x370 || (character >= 0x2000 && character < 0x2800)) continue;
-    const FontFile file = find_character(character);
-    if (file.path.empty() || file.path == fallback.path || file.path == inter.path) continue;
-    foreign[file].AddChar(static_cast<ImWchar>(character));
+    const auto file = figure::find_characters({&character, 1});
+    if (!file || file->path == fallback.path || file->path == inter.path) continue;
+    foreign[{file->path, file->index}].AddChar(static_cast<ImWchar>(character));
   }
   std::vector<ImVector<ImWchar>> foreign_ranges(foreign.size());
 
-  const auto add = [&](const FontFile& file, float pixels, bool fallbacks) {
+  const auto add = [&](const figure::FoundFont& file, float pixels, bool fallbacks) {
     ImFontConfig config;
-    config.FontNo = file.index;
+    config.FontNo = file.index & kFace;
     config.FontBuilderFlags = ImGuiFreeTypeBuilderFlags_LightHinting;
     const float size = pixels * scale;
     ImFont* font = atlas.AddFontFromFileTTF(file.path.c_str(), size, &config, ranges.Data);
     if (!font) throw WorkError(file.path + ": the font cannot be read; reinstall it");
     config.MergeMode = true;
-    config.FontNo = fallback.index;
+    config.FontNo = fallback.index & kFace;
     atlas.AddFontFromFileTTF(fallback.path.c_str(), size, &config, ranges.Data);
     if (!fallbacks) return font;
     std::size_t i = 0;
     for (auto& [other, characters] : foreign) {
+      const auto& [path, index] = other;
       ImVector<ImWchar>& list = foreign_ranges[i++];
       if (list.empty()) characters.BuildRanges(&list);
-      config.FontNo = other.index;
-      atlas.AddFontFromFileTTF(other.path.c_str(), size, &config, list.Data);
+      config.FontNo = index & kFace;
+      atlas.AddFontFromFileTTF(path.c_str(), size, &config, list.Data);
     }
     return font;
   };

@@ -99,6 +99,19 @@ bool list_line(const char* label, bool chosen, int flags) {
   return pressed;
 }
 
+bool choose_word(const char* id, std::string& word,
+                 const std::function<std::vector<std::string>()>& words, const char* shown) {
+  if (!ImGui::BeginCombo(id, shown != nullptr ? shown : word.c_str())) return false;
+  bool taken = false;
+  for (const std::string now = word; const std::string& each : words()) {
+    if (!list_line(each.c_str(), each == now)) continue;
+    word = each;
+    taken = true;
+  }
+  ImGui::EndCombo();
+  return taken;
+}
+
 bool went_down(int key, bool repeats) {
   return ImGui::IsKeyPressed(static_cast<ImGuiKey>(key), repeats);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "app/window/widgets/commands.h"
@@ -24,6 +26,12 @@ bool list_is_open();
 /// A line of an open list, as ImGui::Selectable. What is typed while the list is open leads to the
 /// first line that begins so; Enter takes it.
 bool list_line(const char* label, bool chosen, int flags = 0);
+
+/// A list that opens, of words to choose from; `words` makes them when it is open, and it shows
+/// `shown` or the word. Whether one was taken.
+bool choose_word(const char* id, std::string& word,
+                 const std::function<std::vector<std::string>()>& words,
+                 const char* shown = nullptr);
 
 /// Whether a key, by the number that GLFW gives it (ImGuiIO::KeyMap has these), went down. Dear
 /// ImGui takes such a number for its own kind of key from version 1.87 on.

@@ -146,6 +146,14 @@ float control_column(const Fonts& fonts, float units) {
   return std::floor(std::min(units * fonts.scale(), 0.42F * ImGui::GetContentRegionMax().x));
 }
 
+void name_control(const Fonts& fonts, const char* name, float column, const std::string& help) {
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s", name);
+  help_tooltip(fonts, help);
+  ImGui::SameLine(column);
+  ImGui::SetNextItemWidth(-1);
+}
+
 std::string broken_at_spaces(const std::string& text, float width) {
   const float space = ImGui::CalcTextSize(" ").x;
   std::string lines;

@@ -52,6 +52,9 @@ bool radio_button(const char* label, bool on, const WindowColours& colours);
 /// narrow panel, so that the controls have room.
 float control_column(const Fonts& fonts, float units);
 
+/// A control's name, and the control to follow at `column`, as wide as is left.
+void name_control(const Fonts& fonts, const char* name, float column, const std::string& help = {});
+
 /// The text with line ends in the place of spaces, so that no line is wider, in the present font.
 /// ImGui by itself also breaks a number behind its point.
 std::string broken_at_spaces(const std::string& text, float width);

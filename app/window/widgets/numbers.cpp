@@ -5,31 +5,22 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "app/plot/ticks.h"
+
 namespace kvloupe::window {
 
 namespace {
 constexpr const char* kMinus = "−";
-constexpr const char* kThinSpace = "\u2009";
 }  // namespace
 
-std::string count_text(long value) {
-  const std::string digits = std::to_string(std::labs(value));
-  std::string out = value < 0 ? kMinus : "";
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0 && digits.size() > 4) out += kThinSpace;
-    out += digits[i];
-  }
-  return out;
-}
+std::string count_text(long value) { return figure::format_count(value); }
 
 std::string tokens_text(long first, long last) {
   return first == last ? fmt::format("token {}", count_text(first))
                        : fmt::format("tokens {}–{}", count_text(first), count_text(last));
 }
 
-std::string token_count_text(long count) {
-  return count_text(count) + (count == 1 ? " token" : " tokens");
-}
+std::string token_count_text(long count) { return figure::format_counted(count, "token"); }
 
 std::string three_digits(double value) {
   if (std::isnan(value)) return "–";
