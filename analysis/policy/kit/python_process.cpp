@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{1} << 20U;
 constexpr std::size_t kLongestError = 500;
-constexpr std::size_t kMostBytes = std::size_t{1} << 30U;  // of an answer
+constexpr std::size_t kLargestAnswer = std::size_t{1} << 30U;  // of an answer
 constexpr int kChildSocket = 3;
 constexpr auto kGrace = std::chrono::milliseconds(300);
 
@@ -163,7 +163,7 @@ PythonMessage PythonProcess::receive() {
     hear(heard_.size() + 1, last);
   PythonMessage message{nlohmann::json::parse(heard_.substr(0, end), nullptr, false)};
   const std::size_t bytes = message.facts.is_object() ? message.facts.value("bytes", 0U) : 0U;
-  if (!message.facts.is_object() || bytes > kMostBytes)
+  if (!message.facts.is_object() || bytes > kLargestAnswer)
     throw FileError(file_, "Python's answer cannot be read");
   heard_.erase(0, end + 1);
   hear(bytes, last);
