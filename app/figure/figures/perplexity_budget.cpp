@@ -10,66 +10,58 @@ namespace {
 
 /// The number that is drawn over the budgets, for each policy and budget.
 struct Shown {
-  std::string label;     // of the y axis
-  std::string measure;   // its column
-  std::string in_words;  // for the caption
-  double of_full = 0.0;  // what the full cache has
+  const char* choice;
+  const char* label;     // of the y axis
+  const char* measure;   // its column
+  const char* in_words;  // for the caption
+  double of_full;        // what the full cache has
+  double (*of_run)(const EvaluationRun& run);
 };
-
-Shown shown(const Evaluation& evaluation, const std::string& measure) {
-  if (evaluation.task == Evaluation::Task::needle) {
-    if (measure != "auto") {
-      throw UsageError("figure perplexity-budget: measure=" + measure +
-                       " is of results with perplexity; these are of needles, leave it out");
-    }
-    return {"Needles found (%)", "found_percent", "Needles found, in percent", 100.0};
-  }
-  if (measure == "loss") {
-    return {"Δ loss (nats)", "loss_difference_nats",
-            "Mean −log p of a token minus that of the full cache, in nats", 0.0};
-  }
-  if (measure == "kl") {
-    return {"KL (nats)", "kl_nats",
-            "KL(full ‖ policy) of the next-token distributions, mean over the tokens, in nats",
-            0.0};
-  }
-  if (measure == "top1") {
-    return {"Same top-1 token (%)", "same_top1_percent",
-            "Tokens with the same most probable next token as the full cache, in percent", 100.0};
-  }
-  return {"Δ perplexity", "perplexity_difference", "Perplexity minus that of the full cache", 0.0};
-}
-
-/// The number of one run; of perplexities those of its own loss.
-double value_of(const EvaluationRun& run, const std::string& column) {
-  if (column == "found_percent") return 100.0 * run.correct;
-  if (column == "loss_difference_nats") return run.loss_difference;
-  if (column == "kl_nats") return run.kl;
-  if (column == "same_top1_percent") return 100.0 * run.same_top1;
-  return std::exp(run.loss) - std::exp(run.loss - run.loss_difference);
+constexpr Shown kShown[] = {
+    {"needles", "Needles found (%)", "found_percent", "Needles found, in percent", 100.0,
+     [](const EvaluationRun& run) { return 100.0 * run.correct; }},
+    {"auto", "Δ perplexity", "perplexity_difference", "Perplexity minus that of the full cache",
+     0.0,
+     [](const EvaluationRun& run) {  // of its own loss
+       return std::exp(run.loss) - std::exp(run.loss - run.loss_difference);
+     }},
+    {"loss", "Δ loss (nats)", "loss_difference_nats",
+     "Mean −log p of a token minus that of the full cache, in nats", 0.0,
+     [](const EvaluationRun& run) { return run.loss_difference; }},
+    {"kl", "KL (nats)", "kl_nats",
+     "KL(full ‖ policy) of the next-token distributions, mean over the tokens, in nats", 0.0,
+     [](const EvaluationRun& run) { return run.kl; }},
+    {"top1", "Same top-1 token (%)", "same_top1_percent",
+     "Tokens with the same most probable next token as the full cache, in percent", 100.0,
+     [](const EvaluationRun& run) { return 100.0 * run.same_top1; }},
+};
+const Shown& shown(std::string_view choice) {
+  return *std::find_if(std::begin(kShown), std::end(kShown), [&](const Shown& one) {
+    return one.choice == (choice == "perplexity" ? "auto" : choice);
+  });
 }
 
 /// The known numbers of a policy's runs at a budget, one of each prompt.
-std::vector<double> numbers_of(const Evaluation& evaluation, const std::string& column,
+std::vector<double> numbers_of(const Evaluation& evaluation, const Shown& what,
                                const std::string& policy, const std::string& budget) {
   std::vector<double> numbers;
   for (const EvaluationRun& run : evaluation.runs) {
     if (run.policy != policy || run.budget != budget) continue;
-    if (const double value = value_of(run, column); std::isfinite(value)) numbers.push_back(value);
+    if (const double value = what.of_run(run); std::isfinite(value)) numbers.push_back(value);
   }
   return numbers;
 }
 
 /// The mean over the prompts, one at least, and its 95 % interval over others of the kind; of
 /// perplexities those of the mean losses, as in the file's summary.
-MeanInterval interval_of(const Evaluation& evaluation, const std::string& column,
-                         const std::string& policy, const std::string& budget) {
-  const bool of_losses = column == "perplexity_difference";
+MeanInterval interval_of(const Evaluation& evaluation, const Shown& what, const std::string& policy,
+                         const std::string& budget) {
+  const bool of_losses = &what == &shown("perplexity");
   std::vector<double> numbers =
-      numbers_of(evaluation, of_losses ? "loss_difference_nats" : column, policy, budget);
-  const double factor = column.ends_with("percent") ? 100.0 : 1.0;
+      numbers_of(evaluation, of_losses ? shown("loss") : what, policy, budget);
+  const double factor = what.of_full > 0.0 ? 100.0 : 1.0;  // of a share
   for (double& number : numbers) number /= factor;
-  MeanInterval interval = mean_interval(numbers, column == "found_percent");
+  MeanInterval interval = mean_interval(numbers, &what == &shown("needles"));
   for (double* one : {&interval.mean, &interval.low, &interval.high}) *one *= factor;
   if (!of_losses) return interval;
   // Perplexities differ by the full cache's, times e to the difference of the losses, less 1.
@@ -94,7 +86,13 @@ double place_of(const Evaluation& evaluation, const std::string& budget, bool pe
 std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progress) {
   progress.check();
   const Evaluation& evaluation = *input.evaluation;
-  const Shown what = shown(evaluation, input.choice("measure"));
+  const bool needles = evaluation.task == Evaluation::Task::needle;
+  const std::string& chosen = input.choice("measure");
+  if (needles && chosen != "auto") {
+    throw UsageError("figure perplexity-budget: measure=" + chosen +
+                     " is of results with perplexity; these are of needles, leave it out");
+  }
+  const Shown& what = shown(needles ? "needles" : chosen);
   std::vector<std::string> budgets = evaluation.budgets();
   const bool percent = std::any_of(budgets.begin(), budgets.end(), [](const std::string& budget) {
     return percent_of(budget).has_value();
@@ -115,9 +113,9 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     if (policy == "full") continue;
     curves.add_policy(policy, look++);
     for (const std::string& budget : budgets) {
-      const std::vector<double> numbers = numbers_of(evaluation, what.measure, policy, budget);
+      const std::vector<double> numbers = numbers_of(evaluation, what, policy, budget);
       if (numbers.empty()) continue;
-      curves.add(place(budget), interval_of(evaluation, what.measure, policy, budget), numbers);
+      curves.add(place(budget), interval_of(evaluation, what, policy, budget), numbers);
     }
   }
   LinePanels::Panel panel = curves.panel(percent);
@@ -132,9 +130,8 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       curves.has_dots() ? " Dots: each prompt, where there are fewer than 10." : "";
   const std::string intervals =
       panel.bands.empty() ? ""
-      : evaluation.task == Evaluation::Task::needle
-          ? " Bands: 95 % intervals of a share of that many prompts (Wilson)."
-      : what.measure == "perplexity_difference"
+      : needles           ? " Bands: 95 % intervals of a share of that many prompts (Wilson)."
+      : &what == &shown("perplexity")
           ? fmt::format(
                 " Bands: 95 % of {} bootstrap resamples of the prompts, with the full "
                 "cache’s perplexity as it is.",

@@ -70,41 +70,6 @@ class Rescue final : public Figure {
     return scene;
   }
 
-  void write_csv(CsvWriter& csv) const override {
-    csv.row({"layer", "head", "predicted_loss", "kept_right", "kept_logprob", "kept_gain",
-             "in_smallest_kept", "dropped_right", "dropped_logprob", "dropped_gain",
-             "in_smallest_dropped"});
-    for (std::size_t i = 0; i < results.keep.heads.size(); ++i) {
-      const RescueEffect& kept = results.keep.heads[i];
-      const RescueEffect& dropped = results.drop.heads[i];
-      // If a head was not run alone, it is also unknown whether its answer is right.
-      const auto right = [](const RescueEffect& effect) {
-        return effect.is_known() ? static_cast<double>(effect.right) : effect.gain;
-      };
-      csv.row({kept.at.layer, kept.at.head, results.predicted[i], right(kept), kept.logprob,
-               kept.gain, contains(results.keep.smallest, kept.at), right(dropped), dropped.logprob,
-               dropped.gain, contains(results.drop.smallest, kept.at)});
-    }
-  }
-
-  std::string value_text(const Target& target) const override {
-    if (target.layer < 0 || target.layer >= results.layers() || target.head < 0 ||
-        target.head >= results.heads()) {
-      return {};
-    }
-    const std::size_t i = results.index({target.layer, target.head});
-    const RescueEffect& kept = results.keep.heads[i];
-    const RescueEffect& dropped = results.drop.heads[i];
-    const auto proof = [](const RescueEffect& effect) {
-      return effect.is_known()
-                 ? fmt::format("{:+.3g} nats ({})", effect.gain, effect.right ? "right" : "wrong")
-                 : std::string("not run");
-    };
-    return fmt::format("predicted {} · kept {} · dropped {}",
-                       std::isnan(results.predicted[i]) ? "–" : format_number(results.predicted[i]),
-                       proof(kept), proof(dropped));
-  }
-
   std::string caption() const override {
     const RescueResults& r = results;
     std::string text = fmt::format(
@@ -313,6 +278,28 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     return std::pair(known(kept(a)), known(loss(a))) > std::pair(known(kept(b)), known(loss(b)));
   });
   figure->rows = std::move(order);
+  figure->add_row({"layer", "head", "predicted_loss", "kept_right", "kept_logprob", "kept_gain",
+                   "in_smallest_kept", "dropped_right", "dropped_logprob", "dropped_gain",
+                   "in_smallest_dropped"});
+  // If a head was not run alone, it is also unknown whether its answer is right.
+  const auto right = [](const RescueEffect& effect) {
+    return effect.is_known() ? static_cast<double>(effect.right) : effect.gain;
+  };
+  const auto proof = [](const RescueEffect& effect) {
+    return effect.is_known()
+               ? fmt::format("{:+.3g} nats ({})", effect.gain, effect.right ? "right" : "wrong")
+               : std::string("not run");
+  };
+  for (std::size_t i = 0; i < r.keep.heads.size(); ++i) {
+    const RescueEffect &own = r.keep.heads[i], &gone = r.drop.heads[i];
+    figure->add_row({own.at.layer, own.at.head, r.predicted[i], right(own), own.logprob, own.gain,
+                     contains(r.keep.smallest, own.at), right(gone), gone.logprob, gone.gain,
+                     contains(r.drop.smallest, own.at)});
+    figure->say({.layer = own.at.layer, .head = own.at.head},
+                fmt::format("predicted {} · kept {} · dropped {}",
+                            std::isnan(r.predicted[i]) ? "–" : format_number(r.predicted[i]),
+                            proof(own), proof(gone)));
+  }
   return figure;
 }
 
