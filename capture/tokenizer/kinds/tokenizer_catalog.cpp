@@ -55,6 +55,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder) {
     }
   }
   if (refusal) throw *refusal;
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder, ignored)) throw FileError(folder.string(), "does not exist");
   throw FileError(folder.string(), "contains no " + known + "; give token ids with --ids");
 }
 
