@@ -26,7 +26,7 @@ constexpr double kLowest = 84.0;
 constexpr double kFootLine = 16.0, kFootText = 12.0;  // below the room; below that line
 constexpr double kGap = 17.0;                         // between two that stand side by side
 constexpr double kBesideTable = 0.56;  // of the width: a figure with a table beside it
-constexpr double kCaption = 5.0;       // between a figure and its caption
+constexpr double kCaption = 4.0;       // between a figure and its caption
 constexpr double kGreatestHole = 0.6;  // of a page: left empty to keep a section together
 constexpr double kSlack = 1.0;         // by which a page may be too full
 
@@ -132,17 +132,18 @@ class Paper {
     chunks.push_back({heading(section.title, at + 1), look_.before_section, true, section.title});
     for (std::size_t i = 0; i < section.text.size(); ++i) {
       chunks.push_back({set_text(style_, {section.text[i]}, body, text_width()),
-                        gap_before(section.text, i, body)});
+                        gap_before(section.text, i, body) * (look_.shared ? 0.6 : 1.0)});
     }
     for (const std::string& problem : section.problems)
       chunks.push_back({boxed({paragraph(problem)}, fine, style_.colours.evicted, false), 8.0});
     if (!section.facts.empty()) chunks.push_back({facts(section.facts), 4.0});
     if (!add_figures(section, scale, chunks))
       chunks.push_back({table(*section.table, width()), 7.0});
+    const TextLook code = text_look(look_.caption, style_.colours.ink);
     Fragment commands;
     for (const std::string& command : section.commands) {
       const TextBlock line{.runs = {{.text = command, .code = true}}};
-      commands.add(set_text(style_, {line}, fine, width()), {0.0, commands.height + 1.5});
+      commands.add(set_text(style_, {line}, code, width()), {0.0, commands.height + 1.5});
     }
     if (!section.commands.empty()) chunks.push_back({std::move(commands), 4.0});
     if (!section.task.empty())
@@ -387,7 +388,7 @@ const PaperLook kReportLook{.side = 46.0,
                             .summary = {7.4, 9.8},
                             .heading = {11.5, 15.0},
                             .body = {8.8, 12.2},
-                            .fine = {8.1, 11.1},
+                            .fine = {8.0, 10.8},
                             .caption = {7.4, 9.8},
                             .numbered = false,
                             .shared = true};
