@@ -36,14 +36,13 @@ std::vector<Budget> parse_budgets(std::string_view text) {
   return budgets;
 }
 
-int parse_block(std::string_view text) {
-  if (const auto block = block_in(text, kWholePrompt)) return *block;
-  throw UsageError(no_block(text));
-}
-
 std::vector<int> parse_blocks(std::string_view text) {
   std::vector<int> blocks;
-  for (const std::string& item : comma_list(text)) blocks.push_back(parse_block(item));
+  for (const std::string& item : comma_list(text)) {
+    const auto block = block_in(item, kWholePrompt);
+    if (!block) throw UsageError(no_block(item));
+    blocks.push_back(*block);
+  }
   return blocks;
 }
 

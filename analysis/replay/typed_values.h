@@ -15,9 +15,8 @@ Budget parse_entries_budget(std::string_view text);
 
 /// The parts of a text between commas, without the blanks around them.
 std::vector<std::string> comma_list(std::string_view text);
-/// A number of tokens, or "all", which is kWholePrompt; "10%,128"; "32,128,all". Throw UsageError,
-/// which names the wrong part.
-int parse_block(std::string_view text);
+/// "10%,128", and "32,128,all", where all is kWholePrompt. Throw UsageError, which names the wrong
+/// part.
 std::vector<Budget> parse_budgets(std::string_view text);
 std::vector<int> parse_blocks(std::string_view text);
 

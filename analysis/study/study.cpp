@@ -17,10 +17,10 @@
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/read_file.h"
-#include "analysis/replay/typed_values.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/text.h"
 #include "analysis/trace/model_files.h"
+#include "analysis/typed_number.h"
 
 namespace kvloupe {
 
@@ -417,8 +417,13 @@ Study read_study(const std::filesystem::path& path) {
   });
   if (fields.has("blocks")) {
     study.blocks.clear();
-    fields.each("blocks",
-                [&](const std::string& text) { study.blocks.push_back(parse_block(text)); });
+    fields.each("blocks", [&](const std::string& text) {
+      const auto block = block_in(text, kWholePrompt);
+      if (!block)
+        throw UsageError("block " + in_quotes(text) +
+                         ": write a number of tokens, at least 1, or \"all\"");
+      study.blocks.push_back(*block);
+    });
   }
   if (fields.has("compression")) {
     const std::string word = fields.word("compression", {"regular", "context-only"});
