@@ -24,10 +24,9 @@ inline Called call(std::vector<std::string> words, const char* commit = "unknown
   for (std::string& word : words) argv.push_back(word.data());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  Called called{.code = cli::run(static_cast<int>(argv.size()), argv.data(), commit),
+  return Called{.code = cli::run(static_cast<int>(argv.size()), argv.data(), commit),
                 .out = testing::internal::GetCapturedStdout(),
                 .error = testing::internal::GetCapturedStderr()};
-  return called;
 }
 
 /// The same for words of which some come from elsewhere.

@@ -1,7 +1,6 @@
 // The messages of the window's command line without a display: a named file's problem comes first.
 
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

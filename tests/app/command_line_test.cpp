@@ -5,7 +5,6 @@
 #include "app/request/figure_service.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/shell_words.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::window {

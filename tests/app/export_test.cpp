@@ -1,7 +1,6 @@
 // kvloupe export and gallery as a person calls them: files, exit codes, one clear line.
 
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

@@ -4,9 +4,8 @@
 #include "analysis/trace/segments.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/page_view.h"
-#include "app/scene/text_metrics.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::lesson {
 namespace {
@@ -80,8 +79,7 @@ void check(const Lesson& lesson, const fs::path& cache) {
     const Value value = evaluate(page.task->when, state, test::unwatched);
     EXPECT_FALSE(std::isnan(std::get<double>(value))) << page.task->when.text();
   }
-  const figure::TextMetrics fonts;
-  const Handout handout = make_handout(lesson, traces, fonts, test::unwatched);
+  const Handout handout = make_handout(lesson, traces, test::fonts(), test::unwatched);
   EXPECT_THAT(handout.problems, IsEmpty());
   EXPECT_LT(handout.pdf.size(), std::size_t{20} << 20U);
 }

@@ -7,9 +7,9 @@
 #include "app/lesson/set_text.h"
 #include "app/lesson/web_page.h"
 #include "tests/app/cli_call.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/well_formed.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::lesson {
@@ -60,9 +60,8 @@ struct LessonWebPageTest : ::testing::Test {
 TEST_F(LessonWebPageTest, HoldsTextsFiguresAndASlider) {
   LessonTraces traces;
   traces.trace = std::make_shared<const Trace>(folder / "t.h5");
-  const figure::TextMetrics fonts;
   const WebPage page =
-      make_web_page(read_lesson(folder / "heads.md"), traces, fonts, test::unwatched);
+      make_web_page(read_lesson(folder / "heads.md"), traces, test::fonts(), test::unwatched);
   EXPECT_THAT(test::why_not_well_formed(page.html), IsEmpty());
   EXPECT_LT(page.html.size(), 1'000'000U);
   EXPECT_THAT(page.html,
@@ -97,7 +96,7 @@ TEST_F(LessonWebPageTest, ASliderHasTheWantedStepAndBothEnds) {
     EXPECT_EQ(steps.front(), 0);
     EXPECT_EQ(steps.back(), 333);
     EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
-    EXPECT_THAT(steps, ::testing::Contains(wanted));
+    EXPECT_THAT(steps, Contains(wanted));
   }
 }
 
@@ -190,10 +189,10 @@ TEST_F(HandoutTest, HoldsTheTextWithItsNumbersTheFiguresAndTheSource) {
   const std::string info = about("l.pdf", "pdfinfo");
   EXPECT_THAT(info, HasSubstr("Title:           Sinks on paper"));
   EXPECT_THAT(info, HasSubstr("A4"));
-  const std::string fonts = about("l.pdf", "pdffonts");
-  EXPECT_THAT(fonts, HasSubstr("Inter"));
-  EXPECT_THAT(fonts, HasSubstr("JetBrains"));
-  EXPECT_THAT(fonts, Not(HasSubstr(" no  "))) << "a font is not embedded:\n" << fonts;
+  const std::string embedded = about("l.pdf", "pdffonts");
+  EXPECT_THAT(embedded, HasSubstr("Inter"));
+  EXPECT_THAT(embedded, HasSubstr("JetBrains"));
+  EXPECT_THAT(embedded, Not(HasSubstr(" no  "))) << "a font is not embedded:\n" << embedded;
   EXPECT_THAT(about("l.pdf", "pdfinfo -url"), HasSubstr("https://arxiv.org/abs/2309.17453"));
 }
 
@@ -283,13 +282,11 @@ struct SetText : ::testing::Test {
   }
   static std::vector<std::string> texts(const Fragment& fragment) {
     std::vector<std::string> all;
-    for (const figure::Item& item : fragment.items) {
-      if (const auto* text = std::get_if<figure::Text>(&item)) all.push_back(text->text);
-    }
+    for (const figure::Text& text : test::items_of<figure::Text>(fragment))
+      all.push_back(text.text);
     return all;
   }
-  figure::TextMetrics fonts;
-  figure::Style style = figure::make_style(fonts);
+  figure::Style style = figure::make_style(test::fonts());
   TextLook look;
 };
 
@@ -299,11 +296,9 @@ TEST_F(SetText, LinesFitAndNoWordIsLost) {
   for (const double width : {60.0, 100.0, 180.0, 2000.0}) {
     const Fragment fragment = set(words, width);
     std::string joined;
-    for (const figure::Item& item : fragment.items) {
-      const auto* text = std::get_if<figure::Text>(&item);
-      if (text == nullptr) continue;
-      EXPECT_LE(text->anchor.x + text->width, width + 0.01) << text->text;
-      joined += text->text;
+    for (const figure::Text& text : test::items_of<figure::Text>(fragment)) {
+      EXPECT_LE(text.anchor.x + text.width, width + 0.01) << text.text;
+      joined += text.text;
     }
     std::erase(joined, ' ');
     EXPECT_EQ(joined, "Manyheadsgivemostoftheirattentiontothefirsttoken,whichsaysnothing.");

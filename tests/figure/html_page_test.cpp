@@ -4,13 +4,11 @@
 #include "app/export/page_parts.h"
 #include "app/export/places.h"
 #include "app/export/themed_svg.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
-#include "app/request/figure_service.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/made_page.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/well_formed.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure::html {
@@ -26,8 +24,7 @@ std::size_t count(std::string_view text, std::string_view word) {
 }
 
 struct HtmlPageTest : ::testing::Test {
-  TextMetrics fonts;
-  Page page = test::made_page(fonts);
+  Page page = test::made_page(test::fonts());
   std::string html = write_page(page);
   json data = test::page_data(html);
 };
@@ -138,7 +135,7 @@ TEST_F(HtmlPageTest, WhatDiffersBetweenTheThemesIsThereForBoth) {
   // A drawing with other items in the dark is there twice.
   ThemeColours colours;
   ThemedSvg svg("x", colours);
-  Picture picture = test::text_picture(fonts);
+  Picture picture = test::text_picture(test::fonts());
   picture.dark.items.pop_back();
   const auto items = svg.items(picture.light, picture.dark);
   EXPECT_EQ(items.size(), picture.light.items.size() + picture.dark.items.size() + 4);
@@ -146,7 +143,7 @@ TEST_F(HtmlPageTest, WhatDiffersBetweenTheThemesIsThereForBoth) {
 
 TEST_F(HtmlPageTest, ALargeMapIsThinnedOutAndSaysSo) {
   Page large = page;
-  large.sections[1].figures[1].pictures = {test::map_picture(fonts, 3000)};
+  large.sections[1].figures[1].pictures = {test::map_picture(test::fonts(), 3000)};
   large.most_bytes = 1'000'000;
   const std::string out = write_page(large);
   EXPECT_LT(out.size(), 1'000'000U);
@@ -172,12 +169,7 @@ TEST_F(HtmlPageTest, WhatCannotBeAPageIsRefused) {
   EXPECT_THROW(write_page(wrong), WorkError);
   wrong = page;
   wrong.most_bytes = 10'000;
-  try {
-    write_page(wrong);
-    FAIL() << "too large";
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("MB"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] { write_page(wrong); }), HasSubstr("MB"));
 }
 
 TEST(ValueTexts, AnyRowOfTextsIsReadBack) {
@@ -211,7 +203,7 @@ struct GalleryPageTest : ::testing::Test {
     out.info = &info;
     out.name = name;
     out.endings = std::move(endings);
-    out.figure = index_figure(info, made, {}, fonts);
+    out.figure = index_figure(info, made, {}, test::fonts());
     return out;
   }
   static GalleryPiece skipped(const std::string& name, const std::string& why) {
@@ -224,7 +216,6 @@ struct GalleryPageTest : ::testing::Test {
 
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace;
-  TextMetrics fonts;
 };
 
 TEST_F(GalleryPageTest, ShowsEachFigureUnderItsTopicWithLinksToItsFiles) {
@@ -275,8 +266,8 @@ TEST_F(GalleryPageTest, DotsOfHeadsAreHeadsOnAPage) {
   const MadeFigure made = [&] {
     return request::FigureMaker(trace).make(find_figure("predicted-loss"), {}, test::unwatched);
   }();
-  const auto data =
-      test::page_data(figure_page(find_figure("predicted-loss"), made, {}, fonts))["figures"][0];
+  const auto data = test::page_data(
+      figure_page(find_figure("predicted-loss"), made, {}, test::fonts()))["figures"][0];
   const auto& set = data["geometry"][0]["sets"][0];
   const std::size_t dots = set["points"].size() / 3;
   ASSERT_GT(dots, 0U);
