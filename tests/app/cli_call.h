@@ -35,6 +35,18 @@ inline Called call(std::vector<std::string> words, const std::vector<std::string
   return call(std::move(words));
 }
 
+/// Calls one after the other, of which a test reads the last one's texts.
+struct Caller {
+  int call(const std::vector<std::string>& words) {
+    const Called called = test::call(command, words);
+    error = called.error;
+    output = called.out;
+    return called.code;
+  }
+  std::vector<std::string> command;  // the first words of each call
+  std::string error, output;
+};
+
 /// Ends with this exit code and prints one error alone, which says this.
 inline void expect_refused(const std::vector<std::string>& words, int code,
                            const std::string& says) {

@@ -1,7 +1,6 @@
 // A lesson as a web page: its texts, figures, sliders, and what could not be shown.
 
 #include "analysis/output_file.h"
-#include "app/cli/commands.h"
 #include "app/job/assets.h"
 #include "app/lesson/handout.h"
 #include "app/lesson/set_text.h"
@@ -101,18 +100,10 @@ TEST_F(LessonWebPageTest, ASliderHasTheWantedStepAndBothEnds) {
 }
 
 TEST_F(LessonWebPageTest, TheCommandWritesItAndSaysWhatIsWrong) {
-  std::vector<std::string> words{"kvloupe",
-                                 "lesson",
-                                 (folder / "heads.md").string(),
-                                 "--html",
-                                 (folder / "heads.html").string(),
-                                 "--trace",
-                                 (folder / "t.h5").string()};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 1);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("no-such-view"));
+  const test::Called called = test::call(
+      {"lesson", folder / "heads.md", "--html", folder / "heads.html", "--trace", folder / "t.h5"});
+  EXPECT_EQ(called.code, 1);
+  EXPECT_THAT(called.error, HasSubstr("no-such-view"));
   EXPECT_GT(std::filesystem::file_size(folder / "heads.html"), 50'000U);
 }
 
@@ -144,16 +135,11 @@ when: budget < 0.1
 {{segment_first("needle")}} is not known, but this text is.
 )";
 
-struct HandoutTest : ::testing::Test {
+struct HandoutTest : ::testing::Test, test::Caller {
   void SetUp() override {
+    command = {"lesson"};
     test::write_synthetic_trace(folder / "t.h5");
     std::ofstream(folder / "l.md") << kHandout;
-  }
-  int call(const std::vector<std::string>& words) {
-    const test::Called called = test::call({"lesson"}, words);
-    error = called.error;
-    output = called.out;
-    return called.code;
   }
   std::string path(const char* name) const { return (folder / name).string(); }
   /// The text that a reader of the PDF can select.
@@ -169,7 +155,6 @@ struct HandoutTest : ::testing::Test {
     return test::file_text(out);
   }
   test::TemporaryFolder folder;
-  std::string error, output;
 };
 
 TEST_F(HandoutTest, HoldsTheTextWithItsNumbersTheFiguresAndTheSource) {

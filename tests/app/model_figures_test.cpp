@@ -3,7 +3,7 @@
 
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace_final_norm.h"
-#include "app/cli/commands.h"
+#include "tests/app/cli_call.h"
 #include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/naive/naive_logits.h"
@@ -408,34 +408,26 @@ TEST_F(ModelFigures, StatesWithRandomEvictionAreALineOfChance) {
 }
 
 TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {
-  const auto call = [&](std::vector<std::string> words, std::string& error) {
-    words.insert(words.begin(), "kvloupe");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    ::testing::internal::CaptureStderr();
-    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-    error = ::testing::internal::GetCapturedStderr();
-    return code;
-  };
   const std::string needle = test::write_synthetic_evaluation(folder / "needle.json").string();
   const std::string trace = full->path().string(), other = closed->path().string();
   const std::string out = (folder / "x.svg").string();
-  std::string error;
-  EXPECT_EQ(call({"export", trace, needle, "--figure", "needle-grid", "-o", out}, error), 2)
-      << error;
-  EXPECT_EQ(call({"export", trace, "--figure", "needle-grid", "-o", out}, error), 1);
-  EXPECT_THAT(error, HasSubstr("full.h5: "));
-  EXPECT_EQ(call({"export", needle, "--figure", "filmstrip", "-o", out}, error), 1);
-  EXPECT_EQ(call({"export", trace, "--figure", "drift", "-o", out}, error), 2);
+  test::Caller kvloupe;
+  EXPECT_EQ(kvloupe.call({"export", trace, needle, "--figure", "needle-grid", "-o", out}), 2)
+      << kvloupe.error;
+  EXPECT_EQ(kvloupe.call({"export", trace, "--figure", "needle-grid", "-o", out}), 1);
+  EXPECT_THAT(kvloupe.error, HasSubstr("full.h5: "));
+  EXPECT_EQ(kvloupe.call({"export", needle, "--figure", "filmstrip", "-o", out}), 1);
+  EXPECT_EQ(kvloupe.call({"export", trace, "--figure", "drift", "-o", out}), 2);
   std::ofstream(folder / "cut.json") << R"({"format":"kvloupe-eval","format_version":1,"runs":[)";
-  EXPECT_EQ(
-      call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget", "-o", out},
-           error),
-      1);
-  EXPECT_THAT(error, HasSubstr("not valid JSON"));
+  EXPECT_EQ(kvloupe.call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget",
+                          "-o", out}),
+            1);
+  EXPECT_THAT(kvloupe.error, HasSubstr("not valid JSON"));
   EXPECT_FALSE(std::filesystem::exists(out));
-  EXPECT_EQ(call({"export", needle, "--figure", "needle-grid", "-o", out}, error), 0) << error;
-  EXPECT_EQ(call({"export", other, trace, "--figure", "drift", "-o", out}, error), 0) << error;
+  EXPECT_EQ(kvloupe.call({"export", needle, "--figure", "needle-grid", "-o", out}), 0)
+      << kvloupe.error;
+  EXPECT_EQ(kvloupe.call({"export", other, trace, "--figure", "drift", "-o", out}), 0)
+      << kvloupe.error;
 }
 
 TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {

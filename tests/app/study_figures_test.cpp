@@ -4,9 +4,9 @@
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
-#include "app/cli/commands.h"
 #include "app/figure/figures/of_study.h"
 #include "app/plot/series.h"
+#include "tests/app/cli_call.h"
 #include "tests/figure/made_figures.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/test.h"
@@ -438,10 +438,7 @@ TEST_F(StudyFigures, ExportWritesThemFromTheCommandLine) {
        {"study-budget", "study-ranks", "study-heads", "study-layers", "study-loops"}) {
     for (const std::string ending : {"svg", "pdf", "png", "csv", "html"}) {
       const std::string out = folder_ / (figure + "." + ending);
-      std::vector<std::string> words = {"kvloupe", "export", in, "--figure", figure, "-o", out};
-      std::vector<char*> argv;
-      for (std::string& word : words) argv.push_back(word.data());
-      EXPECT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 0);
+      EXPECT_EQ(test::call({"export", in, "--figure", figure, "-o", out}).code, 0);
       EXPECT_GT(std::filesystem::file_size(out), 200U);
     }
   }
