@@ -105,8 +105,7 @@ struct MadeStudy {
 };
 
 AdviceRequest answers_found(double at_most) {
-  AdviceRequest request{.measure = "answer_found", .at_most = at_most};
-  return request;
+  return AdviceRequest{.measure = "answer_found", .at_most = at_most};
 }
 
 TEST(Advice, TheSmallestBudgetFromWhichOnAllBoundsAreWithinTheLimit) {
@@ -126,11 +125,11 @@ TEST(Advice, TheSmallestBudgetFromWhichOnAllBoundsAreWithinTheLimit) {
   EXPECT_DOUBLE_EQ(first.budgets[0].mean, 0.5);
   EXPECT_EQ(first.promised, 1);
   EXPECT_EQ(first.on_average, 1);
-  EXPECT_THAT(first.rises, ::testing::IsEmpty());
+  EXPECT_THAT(first.rises, IsEmpty());
   const PolicyAdvice& second = advice.policies[1];
   EXPECT_EQ(second.promised, -1);
   EXPECT_EQ(second.on_average, -1);
-  EXPECT_THAT(second.rises, ::testing::ElementsAre(2));
+  EXPECT_THAT(second.rises, ElementsAre(2));
   EXPECT_DOUBLE_EQ(second.budgets[0].conformal, 21.0 / 61.0) << "the worst at 10 % and above";
   const std::string text = advice_markdown(advice, answers_found(0.05));
   EXPECT_THAT(text, HasSubstr("| p0 | 20% | 20 | 0 | 0.0487 | 20% | 60 |"));

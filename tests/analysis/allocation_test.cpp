@@ -1,7 +1,6 @@
 // Shares of heads and layers on a few entries, with the arithmetic in a comment.
 
 #include "analysis/policy/kit/layer_preference.h"
-#include "analysis/policy/policy_catalog.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

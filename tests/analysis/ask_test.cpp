@@ -6,7 +6,6 @@
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/restore.h"
 #include "tests/naive/naive_asked.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

@@ -11,7 +11,6 @@
 
 #include "analysis/confinement.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {
@@ -153,7 +152,7 @@ TEST(ChildProcess, AMissingProgramIsNamed) {
   EXPECT_THAT(test::error_of<WorkError>([&] {
                 run_child({"/no/such/program"}, test::unwatched, [](const std::string&) {});
               }),
-              testing::HasSubstr("/no/such/program"));
+              HasSubstr("/no/such/program"));
   EXPECT_EQ(find_program("no-such-program-anywhere"), "");
   EXPECT_NE(find_program("sh"), "");
 }

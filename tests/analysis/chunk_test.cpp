@@ -8,15 +8,11 @@
 #include "analysis/metric/later_attention.h"
 #include "analysis/metric/rope.h"
 #include "analysis/metric/sink.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/replay.h"
-#include "analysis/replay/replay_json.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "tests/naive/naive_mask.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -192,8 +188,7 @@ struct ChunkedReplay : testing::Test {
     return *open_;
   }
   static Replay run(const Trace& trace, const std::string& spec, int budget) {
-    ReplayRequest request{.policy = parse_policy(spec), .budget = budget};
-    return replay(trace, request, test::unwatched);
+    return replay(trace, {.policy = parse_policy(spec), .budget = budget}, test::unwatched);
   }
 
   test::TemporaryFolder folder_;
@@ -241,10 +236,9 @@ TEST_F(ChunkedReplay, NothingOfItIsChargedToThePolicy) {
   EXPECT_EQ(window_text(trace), "chunk of 32 tokens");
   EXPECT_EQ(trace.narrowest_reach(), Reach(0, 32, kChunkTokens));
   EXPECT_TRUE(trace.same_reach());
-  std::string json;
-  write_replay_json(result, "t.h5", {}, [&](std::string_view piece) { json += piece; });
+  const std::string json = test::json_of(result);
   EXPECT_THAT(json, HasSubstr("\"chunk\":32,"));
-  EXPECT_THAT(json, testing::Not(HasSubstr("\"window\"")));
+  EXPECT_THAT(json, Not(HasSubstr("\"window\"")));
   for (const HeadReplay& head : result.heads) {
     int evicted = 0, unseen = 0;
     for (int token = 0; token < kChunkTokens; ++token) {
@@ -287,12 +281,7 @@ TEST_F(ChunkedReplay, SinksAreMeasuredWhereTheyAreSeen) {
 
 // A chunk that is as long as the trace hides nothing: the replay is that of a trace without one.
 TEST_F(ChunkedReplay, OneThatHidesNothingChangesNoBit) {
-  const auto json = [&](int chunk) {
-    std::string text;
-    write_replay_json(run(trace(chunk), "h2o", 20), "t.h5", {},
-                      [&](std::string_view piece) { text += piece; });
-    return text;
-  };
+  const auto json = [&](int chunk) { return test::json_of(run(trace(chunk), "h2o", 20)); };
   const std::string plain = json(0);
   EXPECT_EQ(json(kChunkTokens), plain);
   EXPECT_EQ(json(4096), plain);

@@ -2,12 +2,8 @@
 // question, or the budget, is another.
 
 #include "analysis/policy/comparison_terms.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compression.h"
-#include "analysis/replay/layer_replay.h"
 #include "analysis/replay/sweep.h"
-#include "tests/support/made_layer.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -278,10 +274,8 @@ TEST(ComparisonTerms, SentencesByHand) {
 }
 
 TEST(ComparisonTerms, AtOnceIsOneStepOfThePromptOrItsContext) {
-  test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options{.question = 20};
-  test::write_synthetic_trace(folder / "trace.h5", options);
-  const Trace trace(folder / "trace.h5");
+  test::MadeTrace made_trace({.question = 20});
+  const Trace& trace = made_trace.trace();
   const auto at_once = [&](int block, Compression compression) {
     return compresses_at_once(trace, block, compression);
   };

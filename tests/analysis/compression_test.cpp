@@ -4,7 +4,6 @@
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/trace/segments.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/test.h"
 

@@ -222,8 +222,7 @@ TEST_F(EvaluationTest, ARescueOfFewRunsHasNumbersOfWhatWasRun) {
 
 TEST_F(EvaluationTest, WhatIsReadIsWrittenAgainByteForByte) {
   // Written by kvloupe-capture 0.2.0 before its results were structs.
-  const std::filesystem::path files =
-      std::filesystem::path(KVLOUPE_SOURCE_DIR) / "tests/analysis/results";
+  const fs::path files = fs::path(KVLOUPE_SOURCE_DIR) / "tests/analysis/results";
   const std::string again = (folder / "again.json").string();
   for (const char* name : {"needle.json", "perplexity.json"}) {
     const Evaluation evaluation = read_evaluation(files / name);

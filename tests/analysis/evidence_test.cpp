@@ -4,7 +4,6 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
 #include "tests/naive/naive_evidence.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/test.h"
 
@@ -27,7 +26,7 @@ struct EvidenceTest : testing::Test, test::MadeTrace {
 
   const Trace& trace() override {
     if (trace_ == nullptr && last_ > 0) {
-      MadeTrace::trace();
+      states_ = test::write_synthetic_trace(folder_ / "trace.h5", options_);
       test::mark_segment(folder_ / "trace.h5", kEvidence, 20, last_);
       trace_ = std::make_shared<Trace>(folder_ / "trace.h5");
     }
@@ -143,7 +142,7 @@ TEST_F(EvidenceTest, MeasuresAreThoseOfTheReplay) {
   const std::vector<std::string> names{"evidence_cut", "global_eviction_ratio"};
   const Replay measured = run("h2o+adakv(0)", 12, names);
   const EvidenceReplay found = evidence(measured);
-  EXPECT_THAT(measured.notes, Each(testing::Not(HasSubstr("evidence"))));
+  EXPECT_THAT(measured.notes, Each(Not(HasSubstr("evidence"))));
   for (std::size_t i = 0; i < measured.heads.size(); ++i) {
     const HeadReplay& head = measured.heads[i];
     EXPECT_EQ(measure_of(require_measure("evidence_cut"), head), found.heads[i].cut);

@@ -1,7 +1,6 @@
 // User formulas: their functions by hand, their errors by column, and policies written as formulas.
 
 #include "analysis/policy/kit/formula.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -165,11 +164,10 @@ TEST_F(ExprReplay, PoliciesWrittenAsFormulasAreThosePolicies) {
 
 TEST_F(ExprReplay, NotANumberIsReportedWithTheToken) {
   EXPECT_THAT(test::error_of<WorkError>([&] { run("expr(\"sqrt(9 - position)\")"); }),
-              testing::AllOf(HasSubstr("expr: the formula is not a finite number at layer"),
-                             HasSubstr("token 10, step "), HasSubstr("; change the formula")));
-  EXPECT_THAT(
-      test::error_of<WorkError>([&] { run("expr(\"zscore(1 / (position - 3))\")"); }),
-      testing::AllOf(HasSubstr("zscore at column 1 of the formula"), HasSubstr("token 3, step")));
+              AllOf(HasSubstr("expr: the formula is not a finite number at layer"),
+                    HasSubstr("token 10, step "), HasSubstr("; change the formula")));
+  EXPECT_THAT(test::error_of<WorkError>([&] { run("expr(\"zscore(1 / (position - 3))\")"); }),
+              AllOf(HasSubstr("zscore at column 1 of the formula"), HasSubstr("token 3, step")));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "analysis/replay/follow.h"
 #include "analysis/replay/explain.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

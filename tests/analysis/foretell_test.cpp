@@ -4,8 +4,6 @@
 #include "analysis/measure/foretold_answers.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
-#include "analysis/trace/trace.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {

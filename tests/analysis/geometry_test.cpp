@@ -11,9 +11,7 @@
 #include "analysis/metric/rank_correlation.h"
 #include "analysis/metric/rope.h"
 #include "analysis/numeric/statistics.h"
-#include "analysis/policy/policy_catalog.h"
 #include "tests/naive/naive_geometry.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -38,10 +36,9 @@ std::span<const float> row_of(const Matrix& rows, Eigen::Index i) {
 std::vector<test::SyntheticStates> some_states() {
   std::vector<test::SyntheticStates> all;
   for (const int clusters : {0, 3}) {
-    test::SyntheticTraceOptions options{.seed = static_cast<std::uint64_t>(5 + clusters),
-                                        .clusters = clusters,
-                                        .sink_logit = clusters == 0 ? 0.0F : 6.0F};
-    all.push_back(test::make_synthetic_states(options));
+    all.push_back(test::make_synthetic_states({.seed = static_cast<std::uint64_t>(5 + clusters),
+                                               .clusters = clusters,
+                                               .sink_logit = clusters == 0 ? 0.0F : 6.0F}));
   }
   return all;
 }
@@ -407,9 +404,8 @@ TEST(CostModel, OrdersOfTable4) {
 }
 
 ModelInfo rotary_model(int head_dim, RopePairing pairing) {
-  ModelInfo model{
+  return ModelInfo{
       .head_dim = head_dim, .rope_theta = 10000.0, .rope_scaling = "null", .rope_pairing = pairing};
-  return model;
 }
 
 TEST(PairRotation, CollinearKeysTurnBackByExactlyTheirDistance) {

@@ -121,14 +121,7 @@ TEST(HeadAllocation, EntriesSumToTheMeanExactly) {
   EXPECT_NEAR(entries[0], 50.0, 0.7);  // there its slope falls from 0.075 to 0.0125; 0.02 is next
 }
 
-struct HeadAdviceOfStudy : testing::Test {
-  /// Writing it takes longer than all tests together: once, then copied.
-  static void SetUpTestSuite() {
-    made_ = std::make_unique<test::TemporaryFolder>();
-    test::write_synthetic_study(*made_ / "study.sqlite");
-  }
-  static void TearDownTestSuite() { made_.reset(); }
-  void SetUp() override { std::filesystem::copy_file(*made_ / "study.sqlite", path_); }
+struct HeadAdviceOfStudy : testing::Test, test::MadeStudy {
   HeadAdvice advise(const HeadRequest& request) const {
     return advise_heads(read_study_table(path_), request);
   }
@@ -145,9 +138,6 @@ struct HeadAdviceOfStudy : testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << text;
     return (folder_ / name).string();
   }
-  static inline std::unique_ptr<test::TemporaryFolder> made_;
-  test::TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_ / "study.sqlite";
 };
 
 /// A head's mean loss at 20, 50, 100 and all 200 entries, from the function behind the file.

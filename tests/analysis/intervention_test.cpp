@@ -1,7 +1,6 @@
 // keep and drop: what a person takes into the policy's hand.
 
 #include "analysis/policy/kit/token_rule.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/test.h"
 

@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 
-#include "analysis/trace/trace.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {

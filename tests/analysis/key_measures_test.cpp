@@ -5,7 +5,6 @@
 #include "analysis/policy/kit/seen_queries.h"
 #include "tests/naive/decompositions.h"
 #include "tests/naive/naive_geometry.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/test.h"
 

@@ -6,7 +6,6 @@
 #include "analysis/replay/measure_replay.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/long_trace.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -125,7 +124,7 @@ TEST_F(LargeLayer, AFileThatIsReplacedIsReadOnAsItWas) {
   other.seed = 9;
   other.prompt_length = 80;
   test::write_synthetic_trace(folder_ / "other.h5", other);
-  std::filesystem::rename(folder_ / "other.h5", folder_ / "trace.h5");
+  fs::rename(folder_ / "other.h5", folder_ / "trace.h5");
   StateRows after(*trace_, 1, {});
   ASSERT_EQ(after.of({0, 16}).keys.size(), 2U);
   EXPECT_EQ(after.of({0, 16}).keys.front(), wanted);
@@ -176,8 +175,7 @@ TEST(LongTraceTest, LayersAreTheSameDataAndTakeNoMoreDisk) {
     EXPECT_EQ(five.key(layer, 1), one.key(0, 1));
     EXPECT_EQ(five.query(layer, 3), one.query(0, 3));
   }
-  EXPECT_LT(std::filesystem::file_size(folder / "five.h5"),
-            std::filesystem::file_size(folder / "one.h5") + 4096U);
+  EXPECT_LT(fs::file_size(folder / "five.h5"), fs::file_size(folder / "one.h5") + 4096U);
   // The norms it states are those of v W_O.
   const Matrix outputs = one.value(0, 1) * [&] {
     Matrix room;

@@ -9,7 +9,6 @@
 #include "tests/naive/naive_geometry.h"
 #include "tests/naive/naive_later.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -279,9 +278,8 @@ TEST(LaterAttention, ByHand) {
 }
 
 TEST(AttentionLostRequest, WhatMakesNoSenseIsRefused) {
-  test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "trace.h5");
-  const Trace trace(folder / "trace.h5");
+  test::MadeTrace made_trace;
+  const Trace& trace = made_trace.trace();
   Progress progress;
   AttentionLostRequest request;
   request.policies = {parse_policy("keydiff")};

@@ -8,23 +8,18 @@
 #include "analysis/metric/perturbation.h"
 #include "analysis/metric/rope.h"
 #include "analysis/metric/sink.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/measure_replay.h"
-#include "analysis/replay/replay.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/trace_size.h"
 #include "analysis/trace/trace_writer.h"
-#include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_asked.h"
 #include "tests/support/edited_trace.h"
 #include "tests/support/kinds_trace.h"
-#include "tests/support/made_layer.h"
 #include "tests/support/random_matrix.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -47,7 +42,7 @@ struct LayerKinds : testing::Test {
     delete trace_;
     delete folder_;
   }
-  static std::filesystem::path path() { return *folder_ / "kinds.h5"; }
+  static fs::path path() { return *folder_ / "kinds.h5"; }
   static inline test::TemporaryFolder* folder_ = nullptr;
   static inline Trace* trace_ = nullptr;
 };
@@ -267,10 +262,9 @@ TEST_F(LayerKinds, TheGateCountsInEveryMeasureOfOutputs) {
 }
 
 /// Changes an attribute of a copy and returns why the copy is refused; empty: it is not.
-std::string refusal(const std::filesystem::path& from, const std::filesystem::path& copy,
-                    const char* group, const char* attribute, std::int64_t number,
-                    const char* text = nullptr) {
-  std::filesystem::copy_file(from, copy, std::filesystem::copy_options::overwrite_existing);
+std::string refusal(const fs::path& from, const fs::path& copy, const char* group,
+                    const char* attribute, std::int64_t number, const char* text = nullptr) {
+  fs::copy_file(from, copy, fs::copy_options::overwrite_existing);
   if (text != nullptr) {
     test::EditedTrace(copy).text(group, attribute, text);
   } else {
@@ -331,7 +325,7 @@ TEST_F(LayerKinds, ATraceThatNeedsNothingNewIsVersionOne) {
   test::write_synthetic_trace(plain, {});
   const auto kinds = *folder_ / "two.h5";
   test::write_kinds_trace(kinds, made_layers());
-  const auto version = [](const std::filesystem::path& path) {
+  const auto version = [](const fs::path& path) {
     const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
     std::int64_t number = 0;
     const hid_t id = H5Aopen_by_name(file, "/", "format_version", H5P_DEFAULT, H5P_DEFAULT);
@@ -470,13 +464,12 @@ TEST(LayerAttention, MeasuresCountASinkAsAnEntryThatStays) {
 
 struct LayerAttentionTrace : testing::Test {
   static test::SyntheticTraceOptions options() {
-    test::SyntheticTraceOptions options{.layers = 3,
-                                        .head_dim = 8,
-                                        .prompt_length = 60,
-                                        .generated = 4,
-                                        .block = 16,
-                                        .logsumexp = false};
-    return options;
+    return test::SyntheticTraceOptions{.layers = 3,
+                                       .head_dim = 8,
+                                       .prompt_length = 60,
+                                       .generated = 4,
+                                       .block = 16,
+                                       .logsumexp = false};
   }
   /// The states are the same whatever the layers say of themselves.
   std::unique_ptr<Trace> trace(const std::string& name, test::SyntheticTraceOptions wanted) const {
@@ -527,9 +520,8 @@ TEST_F(LayerAttentionTrace, ALayerReplaysAsInATraceWhoseLayersAreAllLikeIt) {
   mixed.layer_attributes[2].attention_softcap = 1.0;
   mixed.layer_attributes[2].sink_logits = {0.5F, -1.0F, 2.0F, 3.0F};
   const auto open = trace("mixed.h5", mixed);
-  EXPECT_THAT(
-      replayed(*open, "h2o").notes,
-      testing::Contains(testing::StartsWith("window of 9 tokens in 1 of 3 layers: entries")));
+  EXPECT_THAT(replayed(*open, "h2o").notes,
+              Contains(StartsWith("window of 9 tokens in 1 of 3 layers: entries")));
   EXPECT_EQ(window_note_in_brief(replayed(*open, "h2o").notes.back()),
             "window of 9 tokens in 1 of 3 layers");
   EXPECT_EQ(window_note_in_brief("h2o protects more: see there"), "");
@@ -551,11 +543,7 @@ TEST_F(LayerAttentionTrace, ALayerReplaysAsInATraceWhoseLayersAreAllLikeIt) {
           for (std::size_t q = 0; q < of.size(); ++q) {
             const auto& values = other.steps[step].query_heads[q].values;
             for (std::size_t i = 0; i < values.size(); ++i) {
-              if (std::isnan(values[i])) {
-                EXPECT_TRUE(std::isnan(of[q].values[i]));
-              } else {
-                EXPECT_EQ(of[q].values[i], values[i]);
-              }
+              EXPECT_THAT(of[q].values[i], testing::NanSensitiveDoubleNear(values[i], 0.0));
             }
           }
         }

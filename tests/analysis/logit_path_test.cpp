@@ -5,7 +5,6 @@
 #include "tests/naive/naive_logits.h"
 #include "tests/support/edited_trace.h"
 #include "tests/support/random_matrix.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -20,8 +19,7 @@ struct LogitPathTest : testing::Test {
     return path;
   }
   static test::SyntheticTraceOptions with_head() {
-    test::SyntheticTraceOptions options{.lm_head = true};
-    return options;
+    return test::SyntheticTraceOptions{.lm_head = true};
   }
   test::TemporaryFolder folder_;
 };
@@ -150,7 +148,7 @@ TEST_F(LogitPathTest, RowsOfTheTracesTokensSayWhatTheWholeHeadSays) {
   ASSERT_EQ(LogitPath::missing(rows), "");
   EXPECT_EQ(LogitPath::missing(whole, LogitsOf::vocabulary), "");
   EXPECT_THAT(LogitPath::missing(rows, LogitsOf::vocabulary),
-              testing::AllOf(HasSubstr("only the output head's rows"), HasSubstr("--lm-head")));
+              AllOf(HasSubstr("only the output head's rows"), HasSubstr("--lm-head")));
   EXPECT_THROW((LogitPath{rows, LogitsOf::vocabulary}), WorkError);
   const LogitPath of_rows(rows), of_whole(whole);
   const std::vector<std::int32_t>& ids = rows.tokens().ids;

@@ -1,10 +1,8 @@
 // One layer of Llama-3-8B's shape at 131 072 tokens: the memory that a replay takes. Prints its
 // numbers; docs/performance.md has those of larger budgets.
 
-#include "analysis/replay/replay.h"
 #include "tests/support/long_trace.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {

@@ -2,10 +2,8 @@
 
 #include "analysis/trace/loops.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/replay/replay.h"
 #include "analysis/trace/given_tokens.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -86,10 +84,8 @@ TEST(Loops, CoverWhatASearchOfAllSpansFinds) {
 
 // The measures, from the steps at which tokens left and the trace's values alone.
 TEST(LostValues, CompareWhatLeavesWithWhatWasThere) {
-  const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options{.layers = 2, .prompt_length = 40, .generated = 12};
-  test::write_synthetic_trace(folder / "t.h5", options);
-  const Trace trace(folder / "t.h5");
+  test::MadeTrace made_trace({.layers = 2, .prompt_length = 40, .generated = 12});
+  const Trace& trace = made_trace.trace();
   for (const char* spec : {"keydiff", "valuerange(0)", "h2o+every(4)"}) {
     ReplayRequest request{.policy = parse_policy(spec),
                           .budget = 10,
@@ -143,9 +139,8 @@ struct Given : testing::Test {
   /// A trace of 96 tokens of prompt and 8 after it, of which some were given.
   GivenTokens with(std::optional<int> given, const std::vector<std::int32_t>& own = {},
                    bool predictions = true) {
-    test::SyntheticTraceOptions options{
-        .layers = 1, .predictions = predictions, .vocabulary = true};
-    test::write_synthetic_trace(path_, options);
+    test::write_synthetic_trace(path_,
+                                {.layers = 1, .predictions = predictions, .vocabulary = true});
     test::write_given(path_, given, own);
     trace_.emplace(path_);
     return given_tokens(*trace_);
@@ -187,7 +182,7 @@ TEST_F(Given, TokensAreToldFromThoseThatTheModelChose) {
   EXPECT_EQ(part_name(*trace_, given, 100), "answer · given");
   EXPECT_EQ(part_name(*trace_, given, 101), "answer");
   EXPECT_THAT(part_text(*trace_, given, first.token),
-              testing::StartsWith("answer · given · the model would have chosen “"));
+              StartsWith("answer · given · the model would have chosen “"));
   EXPECT_THAT(own_answer_note(given), HasSubstr("The answer in the text was given to it"));
 }
 

@@ -3,7 +3,6 @@
 #include "analysis/replay/measure_replay.h"
 #include "analysis/measure/measure_catalog.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -158,9 +157,8 @@ TEST_P(MeasureReplay, RefusesWhatThereIsNotAndStopsWhenAsked) {
 INSTANTIATE_TEST_SUITE_P(Windows, MeasureReplay, testing::Values(0, 24));
 
 TEST(LayerStatesCacheTest, GivesAtLeastThePartsAskedFor) {
-  const test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "trace.h5");
-  const Trace trace(folder / "trace.h5");
+  test::MadeTrace made_trace;
+  const Trace& trace = made_trace.trace();
   LayerStatesCache cache(std::size_t{1} << 24U);
   const auto keys = cache.get(trace, 1, StateParts::keys_only(), test::unwatched);
   EXPECT_EQ(keys->keys.size(), 2U);

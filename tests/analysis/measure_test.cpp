@@ -6,7 +6,6 @@
 #include "analysis/metric/logit_path.h"
 #include "analysis/metric/perturbation.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -326,15 +325,12 @@ TEST(LogitEffect, ByHand) {
 }
 
 TEST(MeasureJson, EveryMeasureThatAppliesIsWritten) {
-  test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "trace.h5");
-  const Trace trace(folder / "trace.h5");
+  test::MadeTrace made_trace;
+  const Trace& trace = made_trace.trace();
   for (const char* spec : {"snapkv(8)+critical", "keydiff"}) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 20};
     const Replay made = replay(trace, request, test::unwatched);
-    std::string text;
-    write_replay_json(made, "t", {}, [&](std::string_view piece) { text += piece; });
-    const auto json = nlohmann::json::parse(text);
+    const auto json = nlohmann::json::parse(test::json_of(made));
     const auto& step = json["heads"][1]["steps"][1]["metrics"];
     for (const Measure& measure : all_measures()) {
       const std::string& name = measure.info->name;

@@ -6,7 +6,7 @@
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/compression.h"
 #include "tests/support/given_attention.h"
-#include "tests/support/made_replays.h"
+#include "tests/support/random_matrix.h"
 #include "tests/support/record_values.h"
 #include "tests/support/test.h"
 
@@ -516,9 +516,7 @@ TEST(Merging, IsDeterministicAndSeeded) {
 TEST(Merging, IsWrittenAsJson) {
   const Made made;
   const Replay replay = made.run("h2o+kvmerger(auto)", 24);
-  std::string text;
-  write_replay_json(replay, "made.h5", {}, [&](std::string_view piece) { text += piece; });
-  const auto document = nlohmann::json::parse(text);
+  const auto document = nlohmann::json::parse(test::json_of(replay));
   const auto& step = document["heads"][1]["steps"][3];
   const auto& merges = replay.heads[1].steps[3].merges;
   ASSERT_FALSE(merges.empty());
@@ -538,9 +536,7 @@ TEST(Merging, IsWrittenAsJson) {
 TEST(Merging, GiftsAreWrittenAsJsonWithoutMeasuresOfKeys) {
   const Made made;
   const Replay replay = made.run("h2o+cam", 24);
-  std::string text;
-  write_replay_json(replay, "made.h5", {}, [&](std::string_view piece) { text += piece; });
-  const auto step = nlohmann::json::parse(text)["heads"][1]["steps"][3];
+  const auto step = nlohmann::json::parse(test::json_of(replay))["heads"][1]["steps"][3];
   const std::vector<Merge> merges = replay.merges_at(replay.heads[1], 3);
   ASSERT_FALSE(merges.empty());
   ASSERT_EQ(step["merged"].size(), merges.size());
@@ -554,9 +550,7 @@ TEST(Merging, TheThresholdInForceStandsInTheJson) {
   const Made made;
   for (const std::string spec : {"h2o+kvmerger(auto)", "h2o+kvmerger(0.25)"}) {
     const Replay replay = made.run(spec, 24);
-    std::string text;
-    write_replay_json(replay, "made.h5", {}, [&](std::string_view piece) { text += piece; });
-    const auto document = nlohmann::json::parse(text);
+    const auto document = nlohmann::json::parse(test::json_of(replay));
     int told = 0;
     for (std::size_t h = 0; h < replay.heads.size(); ++h) {
       for (std::size_t s = 0; s < replay.heads[h].steps.size(); ++s) {
@@ -601,10 +595,8 @@ TEST(Merging, WhatMakesNoSenseIsRefused) {
 }
 
 TEST(Merging, ABudgetThatIsNotUsedIsNoted) {
-  test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options{.clusters = 2};
-  test::write_synthetic_trace(folder / "trace.h5", options);
-  const Trace trace(folder / "trace.h5");
+  test::MadeTrace made_trace({.clusters = 2});
+  const Trace& trace = made_trace.trace();
   const auto notes = [&](const std::string& spec) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = 30, .metrics = false};
     const Replay result = replay(trace, request, test::unwatched);
@@ -613,7 +605,7 @@ TEST(Merging, ABudgetThatIsNotUsedIsNoted) {
     return all;
   };
   EXPECT_THAT(notes("random+kvmerger(-1)"), HasSubstr("fewer entries than the budget are left"));
-  EXPECT_THAT(notes("random+cam"), testing::Not(HasSubstr("fewer")));
+  EXPECT_THAT(notes("random+cam"), Not(HasSubstr("fewer")));
 }
 
 TEST(Merging, NotesSayWhatIsDoubtful) {
@@ -625,21 +617,13 @@ TEST(Merging, NotesSayWhatIsDoubtful) {
   };
   EXPECT_THAT(notes("h2o+kvmerger(sigma=eq6)"), HasSubstr("eq. 6"));
   EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("not the rotation of any key"));
-  EXPECT_THAT(notes("h2o+kvmerger(auto)"), testing::Not(HasSubstr("with a fixed threshold")));
+  EXPECT_THAT(notes("h2o+kvmerger(auto)"), Not(HasSubstr("with a fixed threshold")));
   EXPECT_THAT(notes("h2o+cam"), HasSubstr("bound"));
   EXPECT_THAT(notes("h2o+kvmerger"), HasSubstr("multiplies by |S|"));
-  EXPECT_THAT(notes("h2o+kvmerger(value_scale=one)"), testing::Not(HasSubstr("multiplies by |S|")));
+  EXPECT_THAT(notes("h2o+kvmerger(value_scale=one)"), Not(HasSubstr("multiplies by |S|")));
 }
 
 // Measures of merging, beside plain loops in double.
-
-Matrix random_rows(Eigen::Index n, Eigen::Index d, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Matrix rows(n, d);
-  for (Eigen::Index i = 0; i < rows.size(); ++i) rows.data()[i] = normal(random);
-  return rows;
-}
 
 double naive_cosine(const float* a, const float* b, Eigen::Index d) {
   double dot = 0.0, a_square = 0.0, b_square = 0.0;
@@ -668,7 +652,7 @@ TEST(MergeMeasures, ByHand) {
 
 TEST(MergeMeasures, EqualTheNaiveOnes) {
   for (const int size : {1, 2, 5, 64, 130}) {
-    Matrix keys = random_rows(200, 12, static_cast<unsigned>(size));
+    Matrix keys = test::random_matrix(200, 12, static_cast<unsigned>(size));
     if (size == 5) keys.row(6).setZero();
     std::vector<int> members;
     std::vector<float> weights;
@@ -698,7 +682,7 @@ TEST(MergeMeasures, EqualTheNaiveOnes) {
 }
 
 TEST(LocalSimilarity, EqualsTheNaiveOne) {
-  Matrix rows = random_rows(40, 9, 4);
+  Matrix rows = test::random_matrix(40, 9, 4);
   rows.row(17).setZero();
   const std::vector<double> mean = mean_local_similarity(view(rows), 45);
   ASSERT_EQ(mean.size(), 45U);

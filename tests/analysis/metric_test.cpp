@@ -14,7 +14,6 @@
 #include "tests/naive/decompositions.h"
 #include "tests/support/edited_trace.h"
 #include "tests/support/random_matrix.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -389,7 +388,7 @@ TEST(UndoRope, RefusesWhatItCannotUndoByName) {
   ModelInfo model{.head_dim = 8, .rope_scaling = R"({"rope_type": "longrope", "factor": 8})"};
   const Matrix keys = random_matrix(3, 8, 17);
   EXPECT_THAT(test::error_of<WorkError>([&] { undo_rope(view(keys), model); }),
-              ::testing::HasSubstr("longrope"));
+              HasSubstr("longrope"));
   model.rope_scaling = "null";
   model.rope_theta = 0.0;
   EXPECT_THROW(undo_rope(view(keys), model), WorkError);
@@ -414,9 +413,9 @@ TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueriesThatSeeTheToken) {
 }
 
 TEST(Sink, StrengthIsTheMeanAttentionOfLaterQueries) {
-  const test::TemporaryFolder folder;
-  const test::SyntheticStates states = test::write_synthetic_trace(folder / "t.h5");
-  const Trace trace(folder / "t.h5");
+  test::MadeTrace made_trace;
+  const Trace& trace = made_trace.trace();
+  const test::SyntheticStates& states = made_trace.states_;
   Progress progress;
   for (const int token : {0, 5, 102, 103}) {
     const Matrix strengths = sink_strengths(trace, token, progress);
@@ -599,7 +598,7 @@ TEST(Exponentials, AreAccurateAndSumUp) {
   }
   std::vector<float> edges{0.0F, -87.7F, -1e30F, -std::numeric_limits<float>::infinity()};
   exponentials(edges, 0.0F);
-  EXPECT_THAT(edges, ::testing::ElementsAre(1.0F, 0.0F, 0.0F, 0.0F));
+  EXPECT_THAT(edges, ElementsAre(1.0F, 0.0F, 0.0F, 0.0F));
 }
 
 TEST(Norms, MedianIsTheMiddle) {

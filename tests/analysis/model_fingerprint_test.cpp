@@ -2,9 +2,7 @@
 // of docs/trace-format.md looks at; and that rule read a second time, in Python.
 
 #include "analysis/trace/model_files.h"
-#include "analysis/trace/trace.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

@@ -2,7 +2,6 @@
 
 #include "analysis/policy/kit/greedy_removal.h"
 #include "tests/naive/removal_error.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

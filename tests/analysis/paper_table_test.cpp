@@ -16,12 +16,11 @@ using Values = std::function<double(const std::string& policy, const std::string
 class PaperTables : public testing::Test {
  protected:
   /// A results file with a task on two prompt sets of needles and one of texts.
-  std::filesystem::path write(const std::string& name, const std::string& model,
-                              const std::vector<std::string>& policies,
-                              const std::vector<std::string>& budgets, const Values& needle,
-                              const Values& same,
-                              const std::vector<std::pair<std::string, std::string>>& files = {
-                                  {"sets/story", "x"}}) {  // and their content
+  fs::path write(const std::string& name, const std::string& model,
+                 const std::vector<std::string>& policies, const std::vector<std::string>& budgets,
+                 const Values& needle, const Values& same,
+                 const std::vector<std::pair<std::string, std::string>>& files = {
+                     {"sets/story", "x"}}) {  // and their content
     Study study;
     study.model = model;
     study.tasks.resize(2);
@@ -249,13 +248,13 @@ TEST_F(PaperTables, APartOfThePromptsAndEqualCellsAreSaid) {
 TEST_F(PaperTables, PromptFilesOfOneNameAreTwoColumns) {
   using Files = std::vector<std::pair<std::string, std::string>>;
   const auto columns = [&](const std::vector<Files>& results) {
-    std::vector<std::filesystem::path> paths;
+    std::vector<fs::path> paths;
     for (const Files& files : results)
       paths.push_back(write("r" + std::to_string(paths.size()) + ".sqlite", "m", {"h2o"}, {"10%"},
                             found, alike, files));
     const FilledTable table =
         fill_paper_table(require_paper_table("keydiff-8"), paths, {"", {"perplexity_same_top1"}});
-    for (const auto& path : paths) std::filesystem::remove(path);
+    for (const auto& path : paths) fs::remove(path);
     std::vector<std::string> names;
     for (const TableCell& one : table.rows.front().cells) {
       if (one.column != "Avg.") names.push_back(one.column.substr(one.column.rfind(", ") + 2));

@@ -2,11 +2,6 @@
 // loops in double.
 
 #include "analysis/policy/kit/whole_pass.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
-#include "analysis/replay/replay.h"
-#include "tests/naive/compare_replay.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -132,10 +127,9 @@ TEST(WholePass, AttentionOfTheLastLayers) {
   pass.attend({{0.0F, 0.0F, 50.0F}, {0.0F, std::log(3.0F), 0.0F}, {std::log(2.0F), 0.0F, 0.0F}});
   const std::vector<std::int32_t> entries = {0, 1};
   const auto two = pass.attention(2, 1, entries);
-  EXPECT_THAT(two->last,
-              ElementsAre(testing::DoubleNear(2.0 / 3, 1e-7), testing::DoubleNear(1.0 / 3, 1e-7)));
-  EXPECT_THAT(two->mean, ElementsAre(testing::DoubleNear((0.25 + 2.0 / 3) / 2, 1e-7),
-                                     testing::DoubleNear((0.75 + 1.0 / 3) / 2, 1e-7)));
+  EXPECT_THAT(two->last, ElementsAre(DoubleNear(2.0 / 3, 1e-7), DoubleNear(1.0 / 3, 1e-7)));
+  EXPECT_THAT(two->mean, ElementsAre(DoubleNear((0.25 + 2.0 / 3) / 2, 1e-7),
+                                     DoubleNear((0.75 + 1.0 / 3) / 2, 1e-7)));
   EXPECT_EQ(pass.attention(2, 1, entries), two) << "others ask for the same";
   EXPECT_NE(pass.attention(3, 1, entries)->mean, two->mean);
   EXPECT_EQ(pass.attention(9, 1, entries)->mean, pass.attention(3, 1, entries)->mean);
@@ -143,7 +137,7 @@ TEST(WholePass, AttentionOfTheLastLayers) {
   pass.layers().back().model.sliding_window = 1;
   pass.layers().back().rule.sink_logits = {0.0F};
   EXPECT_THAT(pass.attention(1, 2, std::vector<std::int32_t>{0, 2})->last,
-              ElementsAre(0.0, testing::DoubleNear(0.5, 1e-12)));
+              ElementsAre(0.0, DoubleNear(0.5, 1e-12)));
 }
 
 struct PassSetting {

@@ -3,7 +3,6 @@
 
 #include "analysis/policy/kit/layer_preference.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
 #include "tests/support/test.h"

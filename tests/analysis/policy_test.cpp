@@ -1,6 +1,5 @@
 // Each policy on a few entries, with the arithmetic in a comment. Attention rows are given by hand.
 
-#include "analysis/policy/kit/policy.h"
 #include "tests/support/given_attention.h"
 #include "tests/support/test.h"
 

@@ -5,13 +5,8 @@
 #include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/kit/probe_tables.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
-#include "analysis/replay/replay.h"
-#include "tests/naive/compare_replay.h"
 #include "tests/naive/naive_probe.h"
 #include "tests/support/probe_trace.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -288,14 +283,11 @@ struct ProbeRefusals : testing::Test {
 };
 
 TEST_F(ProbeRefusals, ATraceWithoutAProbeSaysHowToGetOne) {
-  test::TemporaryFolder folder;
-  test::write_synthetic_trace(folder / "plain.h5");
-  const Trace trace(folder / "plain.h5");
+  test::MadeTrace made_trace;
+  const Trace& trace = made_trace.trace();
   for (const char* spec : {"kvzip", "kvzip(plus=1)+global", "kvcompose"}) {
-    const std::string text = refusal([&] {
-      ReplayRequest request{.policy = parse_policy(spec), .budget = 10};
-      replay(trace, request, test::unwatched);
-    });
+    const std::string text = refusal(
+        [&] { replay(trace, {.policy = parse_policy(spec), .budget = 10}, test::unwatched); });
     EXPECT_THAT(text, HasSubstr("plain.h5 does not have"));
     EXPECT_THAT(text, HasSubstr("kvloupe-capture run --probe repeat"));
     EXPECT_EQ(text.find('\n'), std::string::npos);

@@ -9,7 +9,6 @@
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/typed_values.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/test.h"
 
@@ -25,7 +24,7 @@ TEST(Quantisation, AGroupByHand) {
   row << 0.0F, 1.0F, 2.2F, 3.0F, -7.0F;
   quantise_rows(row, 0, 1, false, 2, 4);  // 0 to 3 in steps of 1, then -7 alone
   EXPECT_THAT(std::vector<float>(row.data(), row.data() + 5),
-              testing::ElementsAre(0.0F, 1.0F, 2.0F, 3.0F, -7.0F));
+              ElementsAre(0.0F, 1.0F, 2.0F, 3.0F, -7.0F));
   Matrix columns(4, 2);
   columns << 0, 10, 1, 10, 5, 10, 6, 10;
   quantise_rows(columns, 0, 4, true, 2, 2);  // two entries at a time: the ends are exact
@@ -251,9 +250,9 @@ TEST_F(QuantisedTrace, FollowSaysThatItDoesNotCountBits) {
   for (const bool in_few_bits : {true, false}) {
     request.policy = parse_policy(in_few_bits ? "h2o" + quant_of(4, 4) : "h2o");
     const FollowedReplay followed = follow_tokens(*trace_, request, {3, 4}, test::unwatched);
-    EXPECT_EQ(testing::Value(followed.replay.notes,
-                             testing::Contains(HasSubstr("not what fewer bits cost"))),
-              in_few_bits);
+    EXPECT_EQ(
+        testing::Value(followed.replay.notes, Contains(HasSubstr("not what fewer bits cost"))),
+        in_few_bits);
   }
 }
 

@@ -2,11 +2,8 @@
 
 #include "analysis/policy/random_line.h"
 #include "analysis/policy/kit/stages.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/replay.h"
 #include "analysis/study/study.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -70,15 +67,11 @@ TEST(RandomLine, NoPolicyIsAskedForByName) {
 }
 
 TEST(RandomLine, ActsWhereThePolicyActs) {
-  const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options{
-      .layers = 1, .prompt_length = 40, .generated = 20, .block = 20};
-  test::write_synthetic_trace(folder / "trace.h5", options);
-  const Trace trace(folder / "trace.h5");
+  test::MadeTrace made_trace({.layers = 1, .prompt_length = 40, .generated = 20, .block = 20});
+  const Trace& trace = made_trace.trace();
   for (const char* spec : {"rkv(4)+every(6)", "h2o+protect_prompt(1)+slack(3)", "vase(4)+only"}) {
     const auto acts = [&](const PolicySpec& policy) {
-      ReplayRequest request{.policy = policy, .budget = 16};
-      const Replay replayed = replay(trace, request, test::unwatched);
+      const Replay replayed = replay(trace, {.policy = policy, .budget = 16}, test::unwatched);
       std::vector<int> leave(replayed.blocks.size(), 0);
       for (const std::int32_t step : replayed.heads.front().evicted_at) {
         if (step >= 0) ++leave[step];
@@ -131,7 +124,7 @@ TEST(RandomLine, AStudyAsksForThem) {
               ElementsAre("h2o+sinks", "rkv+every", "random+sinks", "random+recent(8)+every"));
   EXPECT_THAT(policies(R"(, "random_lines": false)"), ElementsAre("h2o+sinks", "rkv+every"));
   EXPECT_THAT(test::error_of<std::exception>([&] { policies(R"(, "random_lines": "yes")"); }),
-              testing::HasSubstr("random_lines: write true or false"))
+              HasSubstr("random_lines: write true or false"))
       << "a text is neither true nor false";
 }
 

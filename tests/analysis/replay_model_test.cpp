@@ -1,11 +1,7 @@
 // Every policy on captured traces of trained models, against the naive double-precision twin.
 
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
-#include "tests/naive/compare_replay.h"
 #include "tests/naive/removal_error.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe {
 namespace {

@@ -1,8 +1,5 @@
 // Every policy, replayed by the engine and by its naive double-precision twin, on made-up states.
 
-#include "analysis/replay/layer_replay.h"
-#include "tests/naive/compare_replay.h"
-#include "tests/support/made_layer.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -10,165 +7,61 @@ namespace {
 
 /// From "expected(20)+caote" on: entries that the score itself protects count in these.
 const std::vector<std::string>& specs() {
-  static const std::vector<std::string> list = {
-      "full",
-      "sink",
-      "sink(2)+recent(3)",
-      "tova",
-      "tova(layer)",
-      "tova(protect_last=1)+sinks(3)",
-      "h2o",
-      "h2o(visible)",
-      "h2o+recent(50%)",
-      "snapkv",
-      "snapkv(8)",
-      "snapkv(8,pool=max,kernel=5)",
-      "snapkv(8,pool=max,pool_before_group=1)",
-      "snapkv(8,range=candidates)",
-      "snapkv(4,kernel=3)+sinks(2)",
-      "keydiff",
-      "keydiff(rawmean)",
-      "keydiff(median)",
-      "keydiff(pairwise)",
-      "keydiff(metric=dot)",
-      "keydiff(rawmean,metric=euclidean)",
-      "keydiff(median,metric=dot)",
-      "keydiff(pairwise,metric=euclidean)",
-      "keydiff(pairwise,metric=dot)",
-      "keydiff+recent(20%)+sinks(4)",
-      "keynorm",
-      "expected(20)",
-      "expected(50,sinks=2,covariance=0,epsilon=0.02)+adakv",
-      "expected(value_norm=0)+critical",
-      "qfilter",
-      "lagkv(2,lag=5)",
-      "lagkv(2,lag=6,cross=1)+adakv",
-      "noncausal(8)",
-      "noncausal(8,scaled=0,padded=1)+recent(10%)",
-      "leverage",
-      "leverage(sketch=3)+sinks(2)",
-      "compactor(first=2,last=2,chunk=8)",
-      "compactor(0.5,first=2,sketch=3,chunk=8)+adakv",
-      "cur",
-      "cur(2,window=5,of=mean)+adakv(0.4)",
-      "cur(of=keys)",
-      "cur(of=values)+caote",
-      "capkv(future=20)",
-      "capkv(2,sinks=2)+recent(10%)",
-      "capkv(0.5,cosine=0)",
-      "dropkv(8,kernel=3)",
-      "dropkv(1)+adakv",
-      "rkv(4,kernel=3)",
-      "rkv(4,lambda=0.9)+sinks(2)",
-      "defensive(8,kernel=3)",
-      "defensive(4,outputs=0)+adakv(0)",
-      "defensive(4,kernel=3,mass=0.9)+adakv(0)",
-      "defensive(8,outputs=0,mass=0.6)",
-      "cakescore(8,kernel=3)",
-      "cakescore(4,gamma=0)+adakv",
-      "lavascore(8,kernel=3)",
-      "lavascore(4)+adakv(0)+sinks(2)",
-      "snapkv(8)+chunks(6,few=2)",
-      "h2o+chunks(10,few=4)",
-      "keynorm+chunks(5,few=2)+sinks(2)",
-      "vatp(4)",
-      "vatp(2)+recent(50%)",
-      "valuerange",
-      "valuerange(2)+adakv",
-      "vase(4,8)",
-      "vase(25%,4,2,kernel=3,seed=5)+recent(30%)",
-      "vase(3,6,0.5,expected=1)",
-      "vase(2,8,expected=1)+adakv(0.4)",
-      "raas",
-      "raas(20)+recent(10%)",
-      "longflow",
-      "longflow+adakv+sinks(2)",
-      "centrality",
-      "centrality(0.5,base=uniform,sinks=1,recent=3)",
-      "triattention",
-      "triattention(mean,standard=0)+sinks(2)",
-      "attentionmatching",
-      "attentionmatching(by=max,bias=zero)+sinks(2)",
-      "attentionmatching(by=mean,values=keep,most=64)+recent(10%)",
-      "attentionmatching(latest=1,ridge=0.001)+adakv",
-      "attentionmatching(keys=omp)",
-      "attentionmatching(keys=omp,pick=3,refit=2,latest=0.5)+sinks(2)",
-      "expected(20)+kvmerger(auto,log_size=1)",
-      "leverage(sketch=0)+kvmerger(auto)",
-      "random",
-      "random(7)+recent(10%)",
-      "h2o+kvmerger",
-      "h2o+kvmerger(auto)",
-      "keydiff+kvmerger(auto,link=chain)",
-      "tova+kvmerger(0.2,sigma=eq6)",
-      "keynorm+kvmerger(0.1,sigma=dist,link=chain,recent=2,heavy=1)",
-      "snapkv(8)+kvmerger(auto,pivot=last,weights=mean,value_scale=one)+sinks(2)",
-      "h2o(visible)+kvmerger(auto,pivot=random,recent=8%,heavy=2%)+recent(3)",
-      "random+kvmerger(auto,rotate=pre,log_size=1)",
-      "keydiff(rawmean)+kvmerger(0,log_size=1)",
-      "h2o+chunks(5)",
-      "h2o+shared",
-      "snapkv(8)+shared(rank)+sinks(2)",
-      "snapkv(8)+shared(votes)",
-      "h2o+shared(votes,by=1)",
-      "h2o+pages(4)",
-      "snapkv(8)+pages(3,rank=max)+sinks(2)",
-      "keydiff+shared(rank)+pages(5)+recent(20%)",
-      "h2o+shared+pages(4)+pyramid",
-      "snapkv(8)+chunks(4)+sinks(2)",
-      "keydiff+chunks",
-      "h2o+tome",
-      "keydiff+tome(0.5)+recent(10%)",
-      "snapkv(8)+tome+adakv",
-      "h2o+cam",
-      "keydiff+cam(3,denominator=max)",
-      "snapkv(8)+cam(5,sample=bernoulli,seed=3)+sinks(2)",
-      "sink+cam(sample=bernoulli)",
-      "h2o+adakv",
-      "snapkv(8)+adakv",
-      "snapkv(8,pool=max)+adakv(0.5,mode=mix)",
-      "tova+recent(30%)+sinks(2)+adakv(0.4)",
-      "h2o+adakv(0)",
-      "h2o+sinks(3)+adakv(mode=mix)",
-      "keydiff+adakv(1)",
-      "tova+pyramid",
-      "h2o+pyramid(2,window=3)",
-      "snapkv(4)+critical(of=budget)",
-      "snapkv(4)+recent(2)+critical(0.2,of=budget)+adakv",
-      "snapkv(8)+recent(25%)+pyramid(3)",
-      "h2o+adakv+pyramid(2.5)",
-      "tova+caote",
-      "h2o+caote",
-      "snapkv(8)+caote+recent(20%)",
-      "keydiff(metric=dot)+caote",
-      "random+caote+adakv",
-      "tova+fastcaote",
-      "h2o+fastcaote+sinks(3)",
-      "keynorm+fastcaote",
-      "snapkv(8,pool=max)+critical",
-      "snapkv(8,pool=max)+critical(0.25,norm=l2)+adakv",
-      "h2o+critical+recent(10%)",
-      "h2o(visible)+critical(0,eps=0)",
-      "keydiff+critical(eps=0.01)",
-      "tova+critical(1)",
-      "tova+caote+critical",
-      "expected(20)+caote",
-      "expected(20,epsilon=0.01)+chunks(4)",
-      "lagkv(2,lag=40)+caote",
-      "lagkv(2,lag=6,cross=1)+chunks(5)",
-      "compactor(first=2,last=2,chunk=8)+chunks(3)",
-      "cur+chunks(4)",
-      "cur(2)+fastcaote+adakv",
-      "capkv(future=20)+caote",
-      "dropkv(8,kernel=3)+caote",
-      "rkv(4)+caote",
-      "rkv(6,kernel=3)+chunks(4)",
-      "defensive(8,outputs=0)+caote",
-      "defensive(4,kernel=3,mass=0.5)+fastcaote",
-      "cakescore(8,kernel=3)+caote",
-      "cakescore(8,kernel=3)+chunks(6)",
-      "lavascore(8,kernel=3)+caote",
-      "lavascore(8,kernel=3)+chunks(6,few=2)"};
+  static const std::vector<std::string> list = test::words(R"(
+      full sink sink(2)+recent(3) tova tova(layer) tova(protect_last=1)+sinks(3) h2o h2o(visible)
+      h2o+recent(50%) snapkv snapkv(8) snapkv(8,pool=max,kernel=5)
+      snapkv(8,pool=max,pool_before_group=1) snapkv(8,range=candidates) snapkv(4,kernel=3)+sinks(2)
+      keydiff keydiff(rawmean) keydiff(median) keydiff(pairwise) keydiff(metric=dot)
+      keydiff(rawmean,metric=euclidean) keydiff(median,metric=dot)
+      keydiff(pairwise,metric=euclidean) keydiff(pairwise,metric=dot) keydiff+recent(20%)+sinks(4)
+      keynorm expected(20) expected(50,sinks=2,covariance=0,epsilon=0.02)+adakv
+      expected(value_norm=0)+critical qfilter lagkv(2,lag=5) lagkv(2,lag=6,cross=1)+adakv
+      noncausal(8) noncausal(8,scaled=0,padded=1)+recent(10%) leverage leverage(sketch=3)+sinks(2)
+      compactor(first=2,last=2,chunk=8) compactor(0.5,first=2,sketch=3,chunk=8)+adakv cur
+      cur(2,window=5,of=mean)+adakv(0.4) cur(of=keys) cur(of=values)+caote capkv(future=20)
+      capkv(2,sinks=2)+recent(10%) capkv(0.5,cosine=0) dropkv(8,kernel=3) dropkv(1)+adakv
+      rkv(4,kernel=3) rkv(4,lambda=0.9)+sinks(2) defensive(8,kernel=3)
+      defensive(4,outputs=0)+adakv(0) defensive(4,kernel=3,mass=0.9)+adakv(0)
+      defensive(8,outputs=0,mass=0.6) cakescore(8,kernel=3) cakescore(4,gamma=0)+adakv
+      lavascore(8,kernel=3) lavascore(4)+adakv(0)+sinks(2) snapkv(8)+chunks(6,few=2)
+      h2o+chunks(10,few=4) keynorm+chunks(5,few=2)+sinks(2) vatp(4) vatp(2)+recent(50%) valuerange
+      valuerange(2)+adakv vase(4,8) vase(25%,4,2,kernel=3,seed=5)+recent(30%)
+      vase(3,6,0.5,expected=1) vase(2,8,expected=1)+adakv(0.4) raas raas(20)+recent(10%) longflow
+      longflow+adakv+sinks(2) centrality centrality(0.5,base=uniform,sinks=1,recent=3) triattention
+      triattention(mean,standard=0)+sinks(2) attentionmatching
+      attentionmatching(by=max,bias=zero)+sinks(2)
+      attentionmatching(by=mean,values=keep,most=64)+recent(10%)
+      attentionmatching(latest=1,ridge=0.001)+adakv attentionmatching(keys=omp)
+      attentionmatching(keys=omp,pick=3,refit=2,latest=0.5)+sinks(2)
+      expected(20)+kvmerger(auto,log_size=1) leverage(sketch=0)+kvmerger(auto) random
+      random(7)+recent(10%) h2o+kvmerger h2o+kvmerger(auto) keydiff+kvmerger(auto,link=chain)
+      tova+kvmerger(0.2,sigma=eq6) keynorm+kvmerger(0.1,sigma=dist,link=chain,recent=2,heavy=1)
+      snapkv(8)+kvmerger(auto,pivot=last,weights=mean,value_scale=one)+sinks(2)
+      h2o(visible)+kvmerger(auto,pivot=random,recent=8%,heavy=2%)+recent(3)
+      random+kvmerger(auto,rotate=pre,log_size=1) keydiff(rawmean)+kvmerger(0,log_size=1)
+      h2o+chunks(5) h2o+shared snapkv(8)+shared(rank)+sinks(2) snapkv(8)+shared(votes)
+      h2o+shared(votes,by=1) h2o+pages(4) snapkv(8)+pages(3,rank=max)+sinks(2)
+      keydiff+shared(rank)+pages(5)+recent(20%) h2o+shared+pages(4)+pyramid
+      snapkv(8)+chunks(4)+sinks(2) keydiff+chunks h2o+tome keydiff+tome(0.5)+recent(10%)
+      snapkv(8)+tome+adakv h2o+cam keydiff+cam(3,denominator=max)
+      snapkv(8)+cam(5,sample=bernoulli,seed=3)+sinks(2) sink+cam(sample=bernoulli) h2o+adakv
+      snapkv(8)+adakv snapkv(8,pool=max)+adakv(0.5,mode=mix) tova+recent(30%)+sinks(2)+adakv(0.4)
+      h2o+adakv(0) h2o+sinks(3)+adakv(mode=mix) keydiff+adakv(1) tova+pyramid
+      h2o+pyramid(2,window=3) snapkv(4)+critical(of=budget)
+      snapkv(4)+recent(2)+critical(0.2,of=budget)+adakv snapkv(8)+recent(25%)+pyramid(3)
+      h2o+adakv+pyramid(2.5) tova+caote h2o+caote snapkv(8)+caote+recent(20%)
+      keydiff(metric=dot)+caote random+caote+adakv tova+fastcaote h2o+fastcaote+sinks(3)
+      keynorm+fastcaote snapkv(8,pool=max)+critical snapkv(8,pool=max)+critical(0.25,norm=l2)+adakv
+      h2o+critical+recent(10%) h2o(visible)+critical(0,eps=0) keydiff+critical(eps=0.01)
+      tova+critical(1) tova+caote+critical
+
+      expected(20)+caote expected(20,epsilon=0.01)+chunks(4) lagkv(2,lag=40)+caote
+      lagkv(2,lag=6,cross=1)+chunks(5) compactor(first=2,last=2,chunk=8)+chunks(3) cur+chunks(4)
+      cur(2)+fastcaote+adakv capkv(future=20)+caote dropkv(8,kernel=3)+caote rkv(4)+caote
+      rkv(6,kernel=3)+chunks(4) defensive(8,outputs=0)+caote
+      defensive(4,kernel=3,mass=0.5)+fastcaote cakescore(8,kernel=3)+caote
+      cakescore(8,kernel=3)+chunks(6) lavascore(8,kernel=3)+caote
+      lavascore(8,kernel=3)+chunks(6,few=2))");
   return list;
 }
 

@@ -5,7 +5,6 @@
 #include "analysis/output_file.h"
 #include "analysis/replay/kept_sets_file.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/test.h"
@@ -385,10 +384,10 @@ TEST_F(ReplayTest, DoubtsStandInTheJson) {
               testing::IsSupersetOf({HasSubstr("adakv compares the scores of different heads"),
                                      HasSubstr("all are first shifted by their minimum"),
                                      HasSubstr("critical is made for attention")}));
-  EXPECT_THAT(notes("keynorm+caote"), testing::Contains(HasSubstr("caote is exact for attention")));
-  EXPECT_THAT(notes("h2o+kvmerger"), testing::Contains(HasSubstr("value_scale=paper multiplies")));
-  EXPECT_THAT(notes("oracle"), testing::Contains(HasSubstr("uses the future")));
-  EXPECT_THAT(notes("h2o"), testing::IsEmpty());
+  EXPECT_THAT(notes("keynorm+caote"), Contains(HasSubstr("caote is exact for attention")));
+  EXPECT_THAT(notes("h2o+kvmerger"), Contains(HasSubstr("value_scale=paper multiplies")));
+  EXPECT_THAT(notes("oracle"), Contains(HasSubstr("uses the future")));
+  EXPECT_THAT(notes("h2o"), IsEmpty());
 }
 
 TEST_F(ReplayTest, JsonCanBeCutToHeadsAndTheLastStep) {

@@ -7,7 +7,6 @@
 #include "analysis/study/prompt_set.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -59,8 +58,7 @@ TEST(ReadLine, ALongLineIsNotKept) {
 
 TEST(Resources, AStudyHasAtMostAMillionItems) {
   test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options{.prompt_length = 20, .generated = 4};
-  test::write_synthetic_trace(folder / "t.h5", options);
+  test::write_synthetic_trace(folder / "t.h5", {.prompt_length = 20, .generated = 4});
   const auto planned = [&](int policies, int budgets) {
     std::ostringstream text;
     text << R"({"traces": ["t.h5"], "measures": ["retained"], "policies": [)";

@@ -3,7 +3,6 @@
 #include "analysis/replay/restore.h"
 #include "analysis/replay/follow_json.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -116,7 +115,7 @@ TEST_F(RestoreTest, HeadsAreBlamedByTheBestNumberThatIsKnown) {
   EXPECT_EQ(named_heads(two).size(), 2U);
   ASSERT_EQ(named_heads(heads).size(), 3U);
   EXPECT_EQ(named_heads(heads)[2].blame, heads[2].blame);
-  EXPECT_THAT(restored_over(trace(), replay), testing::StartsWith("the 5 tokens of the answer"));
+  EXPECT_THAT(restored_over(trace(), replay), StartsWith("the 5 tokens of the answer"));
   EXPECT_STREQ(blame_name(follow(replay, reads, request.tokens)), "loss");
   Eigen::MatrixXd effects = Eigen::MatrixXd::Ones(5, options_.hidden_size);
   const auto with_logit =

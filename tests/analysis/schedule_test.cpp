@@ -5,7 +5,6 @@
 #include "analysis/policy/kit/stages.h"
 #include "analysis/trace/segments.h"
 #include "tests/support/catalogue_parts.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

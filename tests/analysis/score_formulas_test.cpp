@@ -1,12 +1,8 @@
 // Scores on a few entries, with the arithmetic in a comment: those of other papers and libraries
 // than the first four. One step brings all entries; attention, where it is read, is given.
 
-#include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/score_values.h"
-#include "analysis/replay/replay.h"
-#include "analysis/trace/trace.h"
 #include "tests/support/given_attention.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -17,8 +13,8 @@ using test::matrix;
 /// One head of two coordinates that RoPE does not rotate, scale 1.
 struct Entries {
   Matrix keys, values;
-  std::vector<Matrix> queries;    // [Hq]
-  std::vector<Matrix> attention;  // [Hq]
+  std::vector<Matrix> queries;         // [Hq]
+  std::vector<Matrix> attention = {};  // [Hq]
 };
 
 LayerContext context_for(const Entries& entries) {
@@ -62,25 +58,158 @@ const Matrix kOnes2 = matrix({{1, 0}, {1, 0}});
 const Matrix kOnes3 = matrix({{1, 0}, {1, 0}, {1, 0}});
 const Matrix kNothing3 = matrix({{0, 0}, {0, 0}, {0, 0}});
 
-TEST(Expected, IsTheSoftmaxAtTheMeanQueryTimesTheValuesLength) {
+TEST(ScoreFormulas, AreThoseOfTheArithmetic) {
+  const auto gives = [](const std::string& says, const std::string& spec, const Entries& entries,
+                        const std::vector<double>& scores) {
+    EXPECT_THAT(scores_of(spec, entries), testing::Pointwise(FloatNear(2e-5F), scores))
+        << spec << ": " << says;
+  };
+  const float log3 = std::log(3.0F);
+  const double root3 = std::sqrt(3.0), deviation = std::sqrt(266.0 / 3);
+  const Matrix ones4 = matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}}), ones9 = Matrix::Ones(9, 2);
+  const Matrix axes = matrix({{-1, 0}, {1, 0}, {0, 0}}), some = matrix({{1, 0}, {0, 2}, {3, 4}});
   // μ = (1, 0), Σ = 0: logits 0 and ln 3, attention 1/4 and 3/4; values of length 2 and 1.
-  const Entries entries{
-      matrix({{0, 0}, {std::log(3.0F), 0}}), matrix({{0, 2}, {1, 0}}), {kOnes2}, {}};
-  EXPECT_THAT(scores_of("expected(sinks=0)", entries), ElementsAre(near(0.5), near(0.75)));
-  // (1/4 + 1)·2 and (3/4 + 1)·1.
-  EXPECT_THAT(scores_of("expected(sinks=0,epsilon=1)", entries),
-              ElementsAre(near(2.5), near(1.75)));
-}
-
-TEST(Expected, ASpreadOfQueriesCountsWithItsCovariance) {
+  const Entries softmax{matrix({{0, 0}, {log3, 0}}), matrix({{0, 2}, {1, 0}}), {kOnes2}};
   // Queries ±(1, 0): μ = 0, Σ = diag(1, 0), logit k²/2: 0 and ln 3.
-  const Entries entries{matrix({{0, 0}, {std::sqrt(2.0F * std::log(3.0F)), 0}}),
-                        kOnes2,
-                        {matrix({{1, 0}, {-1, 0}})},
-                        {}};
-  EXPECT_THAT(scores_of("expected(sinks=0)", entries), ElementsAre(near(0.25), near(0.75)));
-  EXPECT_THAT(scores_of("expected(sinks=0,covariance=0)", entries),
-              ElementsAre(near(0.5), near(0.5)));
+  const Entries spread{
+      matrix({{0, 0}, {std::sqrt(2.0F * log3), 0}}), kOnes2, {matrix({{1, 0}, {-1, 0}})}};
+  // The next partition spans 0 to 1 in both coordinates: places (0, 0) and (1, 3), deviations 0 and
+  // √2, softmax 0.19557 and 0.80443; values alike: 1/2 each.
+  const Entries lag{
+      matrix({{0, 0}, {1, 3}, {0, 0}, {1, 1}}), matrix({{1, 1}, {1, 1}, {1, 1}, {1, 1}}), {ones4}};
+  // Queries of zeros: every chunk pays evenly, 1 to each. Lengths 3, 6, 9, mean of three places.
+  const Entries even{kOnes3, matrix({{3, 0}, {0, 6}, {9, 0}}), {kNothing3}};
+  // Lengths 1, 1 + ln 2: p = 2/3, 1/3.
+  const Entries two{matrix({{1, 0}, {0, 1 + std::log(2.0F)}}), kOnes2, {kOnes2}};
+  const std::string temperature = std::to_string(std::log(2.0) / std::log(3.0));
+  // With two entries as the window; means 0.4, 0.35, 0.25, variances 0.08, 0.005, 0.125.
+  const Entries window{matrix({{1, 0}, {0, 1}, {1, 1}}),
+                       matrix({{3, 0}, {1, 0}, {2, 0}}),
+                       {kOnes3},
+                       {matrix({{0.6F, 0.4F, 0.0F}, {0.2F, 0.3F, 0.5F}})}};
+  const float whole = 4194304.0F;
+  gives("the softmax at the mean query times the value's length", "expected(sinks=0)", softmax,
+        {0.5, 0.75});
+  // (1/4 + 1)·2 and (3/4 + 1)·1.
+  gives("with an epsilon", "expected(sinks=0,epsilon=1)", softmax, {2.5, 1.75});
+  gives("a spread of queries counts with its covariance", "expected(sinks=0)", spread,
+        {0.25, 0.75});
+  gives("and without it not", "expected(sinks=0,covariance=0)", spread, {0.5, 0.5});
+  gives("the product with the queries' direction", "qfilter",
+        {matrix({{1, 5}, {-2, 7}}), kOnes2, {matrix({{2, 0}, {1, 0}})}}, {1, -2});
+  gives("on the side of their mean", "qfilter",
+        {matrix({{1, 5}, {-2, 7}}), kOnes2, {matrix({{-2, 0}, {1, 0}})}}, {-1, 2});
+  gives("a partition beside the next", "lagkv(0,lag=2,cross=1)", lag, {0.347785, 0.652215, 1, 1});
+  gives("within the partition", "lagkv(0,lag=2)", lag, {0, 0.5, 1, 1});
+  gives("fewer than two partitions: the later, the better; the first has the largest of these",
+        "lagkv(1,lag=2)", lag, {0.5, 0, 0.25, 0.5});
+  gives("what a chunk pays, smoothed", "noncausal(2)", even, {3, 6, 5});
+  // The last chunk of one is filled up with an entry, which takes half of the query's
+  // attention, and with a query, which gives half of its own: 1 again.
+  gives("a chunk that is filled up", "noncausal(2,padded=1)", even, {3, 6, 5});
+  // With a logit of ln 3: 3/4 + 1/2, of a length of 9.
+  gives("a chunk that is filled up, with logits", "noncausal(2,padded=1)",
+        {kOnes3, even.values, {matrix({{0, 0}, {0, 0}, {log3, 0}})}},
+        {3, (9 + 11.25) / 3, (6 + 11.25) / 3});
+  // XᵀX + I = diag(3, 1).
+  gives("the diagonal of the projection", "leverage(0,ridge=1)", {axes, kOnes3, {kOnes3}},
+        {1.0 / 3, 1.0 / 3, 0});
+  // Leverage 1/3, 1/3, 0: standard scores 1/√3, 1/√3, −2/√3. Attention 1 each, smoothed 2/3, 1,
+  // 2/3: −1/√3, 2/√3, −1/√3.
+  gives("standard scores are added", "compactor(1,first=0,last=0,sketch=0,ridge=1,chunk=4)",
+        {axes, kOnes3, {kNothing3}}, {0, root3, -root3});
+  // 1 − N/n = 2/3 of the leverage.
+  gives("blending=ratio", "compactor(first=0,last=0,sketch=0,ridge=1,chunk=4)",
+        {axes, kOnes3, {kNothing3}},
+        {-1.0 / 3 / root3, (2.0 / 3 + 2) / root3, (-4.0 / 3 - 1) / root3});
+  // Keys 1, 3 | 4: shares 1/4, 3/4, 1. Values 1, 1 | 9: 1/2, 1/2, 1. Products over their sum
+  // 3/2.
+  gives(
+      "squares are compared within a window", "cur(0,window=2)",
+      {matrix({{1, 0}, {0, std::sqrt(3.0F)}, {2, 0}}), matrix({{1, 0}, {0, 1}, {3, 0}}), {kOnes3}},
+      {1.0 / 12, 1.0 / 4, 2.0 / 3});
+  // Cosines 1 and −1, tau ln 2 / 2: weights 1 and 1/2. I + Σ w vᵀv = diag(5/2, 1).
+  gives("weighs by direction and asks what the others have", "capkv(0.34657359,sinks=0,epsilon=0)",
+        {matrix({{1, 0}, {-1, 0}}), kOnes2, {kOnes2}}, {0.4, 0.2});
+  // o = (1/2, 0): (1/2 / 1/2)² · 1/4 and (1/4 / 3/4)² · 1/4.
+  gives("the squared change of the output", "dropkv(1,kernel=1)",
+        {kOnes3, matrix({{1, 0}, {0, 0}, {0, 0}}), {kOnes3}, {matrix({{0.5F, 0.25F, 0.25F}})}},
+        {0.25, 1.0 / 36, 1.0 / 36});
+  // o = (2a + b + c)/4 = 2²² + 1.25 lies between two float32. Distances 0.25, 1.25, 0.75.
+  gives("values near the output are told apart", "dropkv(1,kernel=1)",
+        {kOnes3,
+         matrix({{whole + 1.5F, 0}, {whole, 0}, {whole + 2.0F, 0}}),
+         {kOnes3},
+         {matrix({{0.5F, 0.25F, 0.25F}})}},
+        {0.0625, 1.5625 / 9, 0.5625 / 9});
+  // Attention of the last query 3/4 and 1/4; keys have nothing in common: 1/3 each.
+  gives("attention is added, repetition taken away", "rkv(1,kernel=1,lambda=0.5)",
+        {matrix({{log3, 0}, {0, 0}, {0, 1}}), kOnes3, {kOnes3}},
+        {0.375 - 1.0 / 6, 0.125 - 1.0 / 6, 0.375 - 1.0 / 6});
+  // Three equal keys. In each row the latest other one does not count, so columns have the
+  // means 2/3, 1/3 and 0: softmax 0.44844, 0.32132, 0.23024.
+  gives("equal keys", "rkv(1,kernel=1,lambda=0.5)", {kOnes3, kOnes3, {kOnes3}},
+        {0.25 - 0.22422, 0.25 - 0.16066, 0.25 - 0.16066});
+  gives("the largest coordinate less the smallest", "valuerange(0)",
+        {kNothing3, matrix({{1, -2}, {0, 0.5F}, {3, 3}}), {kNothing3}}, {3, 0.5, 0});
+  // Means over two query heads 0.3, 0.525, 0.175; ‖v‖₁ 3, 1, 6.
+  gives("the last query's attention times the value's length", "longflow",
+        {kNothing3,
+         matrix({{1, -2}, {0, 1}, {3, 3}}),
+         {kNothing3, kNothing3},
+         {matrix({{1, 0, 0}, {0.5F, 0.25F, 0.25F}}), matrix({{1, 0, 0}, {0.1F, 0.8F, 0.1F}})}},
+        {0.9, 0.525, 1.05});
+  // p = 1/3. A = ((1, 1, 0), (1, 1, 0), (0, 0, 1)): A p = (2, 2, 1)/3, as shares 0.4, 0.4, 0.2.
+  gives("importance goes to similar keys", "centrality(0.5,steps=1,base=uniform,sinks=0,recent=0)",
+        {matrix({{1, 0}, {2, 0}, {-1, 0}}), kOnes3, {kOnes3}},
+        {0.2 + 1.0 / 6, 0.2 + 1.0 / 6, 0.1 + 1.0 / 6});
+  gives("without damping", "centrality(0,sinks=0,recent=0)", two, {2.0 / 3, 1.0 / 3});
+  gives("with a temperature of ln 2 / ln 3", "centrality(0,temperature=" + temperature + ")", two,
+        {0.75, 0.25});
+  // Largest 0.6 and 0.5, not below their mean 0.55; nor is that of the window itself, 0.4.
+  gives("the largest of the group and the window", "defensive(1,kernel=1,outputs=0)",
+        {kOnes3,
+         kOnes3,
+         {kOnes3, kOnes3},
+         {matrix({{0.6F, 0.2F, 0.2F}}), matrix({{0.1F, 0.5F, 0.4F}})}},
+        {0.6, 0.55, 0.55});
+  // Protected entries have the score of the formula or the largest of the others.
+  gives("protected", "cakescore(2,gamma=1,kernel=1)", window, {0.48, 0.355, 0.375});
+  gives("protected: times the longest value before the window, 3", "lavascore(2,kernel=1)", window,
+        {1.2, 1.05, 0.75});
+  gives("protected: the largest of both rows; entry 0 alone makes the mean",
+        "defensive(2,kernel=1,outputs=0)", window, {0.6, 0.6, 0.6});
+  gives("protected: squares 1·9, 1·1, 2·4 over the sums 4 and 14", "cur(2)", window,
+        {9.0 / 18, 1.0 / 18, 8.0 / 18});
+  gives("too few for a partition: 0 of 3 for the one that is scored, no formula for the first two",
+        "lagkv(1)", window, {1.0 / 3, 0, 1.0 / 3});
+  // Received 1.5 and 0.5, lengths 3 and 1.
+  gives("accumulated attention times the value's length", "vatp(0)",
+        {kOnes2, matrix({{1, -2}, {0, 1}}), {kOnes2}, {matrix({{1, 0}, {0.5F, 0.5F}})}},
+        {4.5, 0.5});
+  // Without rotation and with equal queries: the product with (3, 4).
+  gives("the mean query's product", "triattention(standard=0)",
+        {some, kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}}, {3, 8, 25});
+  // Queries that cancel: the mean is 0, their mean length 2/3 · 1; the keys' lengths 1, 2, 5.
+  gives("the spread's length", "triattention(standard=0)",
+        {some, kOnes3, {matrix({{1, 0}, {-1, 0}, {0, 0}})}}, {2.0 / 3, 4.0 / 3, 10.0 / 3});
+  // 3, 8, 25: mean 12, variance (81 + 16 + 169)/3.
+  gives("standard scores divide by the number of entries", "triattention",
+        {some, kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}},
+        {-9 / deviation, -4 / deviation, 13 / deviation});
+  // Shares of the third chunk 5/9, 1/6, 5/18: entropy 0.89 of the largest. The other two have
+  // equal scores, 1 without an epsilon; with 1e-8 beside their sums 3e-9 and 6e-9 they have
+  // shares of 0.08 and 0.125 and entropies of 0.54 and 0.71. So the third is not below the
+  // median, and whole.
+  gives("scores near the epsilon of the entropy lose evenness", "h2o+chunks(3,few=1)",
+        {ones9,
+         ones9,
+         {ones9},
+         {matrix({{1e-9F, 1e-9F, 1e-9F, 2e-9F, 2e-9F, 2e-9F, 1.0F, 0.3F, 0.5F}})}},
+        {1, 2, 3, 4, 5, 6, 9, 7, 8});
+  // Received 1, 1/2 | 1/4.
+  gives("every token has the mean of its chunk", "h2o+chunks(2)",
+        {kOnes3, kOnes3, {kOnes3}, {matrix({{1, 0.5F, 0.25F}})}}, {0.75, 0.75, 0.25});
 }
 
 TEST(Expected, ScoresTooSmallForFloat32KeepTheirOrder) {
@@ -154,7 +283,7 @@ TEST(Expected, TakesItsStatisticsFromAnotherTrace) {
   EXPECT_THAT(test::error_of<FileError>([&] {
                 scores_of("expected(statistics=\"" + file + "\")", {kOnes2, kOnes2, {kOnes2}, {}});
               }),
-              testing::HasSubstr("other heads or layers"));
+              HasSubstr("other heads or layers"));
 }
 
 TEST(Expected, CappedLogitsAreRefused) {
@@ -163,115 +292,12 @@ TEST(Expected, CappedLogitsAreRefused) {
   EXPECT_THROW(make_layer_policy(parse_policy("expected"), context), UsageError);
 }
 
-TEST(QFilter, IsTheProductWithTheQueriesDirectionOnTheSideOfTheirMean) {
-  const Matrix keys = matrix({{1, 5}, {-2, 7}});
-  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {matrix({{2, 0}, {1, 0}})}, {}}),
-              ElementsAre(near(1), near(-2)));
-  EXPECT_THAT(scores_of("qfilter", {keys, kOnes2, {matrix({{-2, 0}, {1, 0}})}, {}}),
-              ElementsAre(near(-1), near(2)));
-}
-
-TEST(LagKv, ComparesAPartitionWithTheNext) {
-  // The next partition spans 0 to 1 in both coordinates: places (0, 0) and (1, 3), deviations 0 and
-  // √2, softmax 0.19557 and 0.80443; values alike: 1/2 each.
-  const Entries entries{matrix({{0, 0}, {1, 3}, {0, 0}, {1, 1}}),
-                        matrix({{1, 1}, {1, 1}, {1, 1}, {1, 1}}),
-                        {matrix({{1, 0}, {1, 0}, {1, 0}, {1, 0}})},
-                        {}};
-  EXPECT_THAT(scores_of("lagkv(0,lag=2,cross=1)", entries),
-              ElementsAre(near(0.347785), near(0.652215), near(1), near(1)));
-  EXPECT_THAT(scores_of("lagkv(0,lag=2)", entries),
-              ElementsAre(near(0), near(0.5), near(1), near(1)));
-  // Fewer than two partitions: the later, the better; the first token has the largest of these.
-  EXPECT_THAT(scores_of("lagkv(1,lag=2)", entries),
-              ElementsAre(near(0.5), near(0), near(0.25), near(0.5)));
-}
-
-TEST(NonCausal, AddsUpWhatAChunkPaysAndSmooths) {
-  // Queries of zeros: every chunk pays evenly, 1 to each. Lengths 3, 6, 9, mean of three places.
-  const Entries entries{kOnes3, matrix({{3, 0}, {0, 6}, {9, 0}}), {kNothing3}, {}};
-  EXPECT_THAT(scores_of("noncausal(2)", entries), ElementsAre(near(3), near(6), near(5)));
-  // The last chunk of one is filled up with an entry, which takes half of the query's attention,
-  // and with a query, which gives half of its own: 1 again. Without the scale nothing changes here.
-  EXPECT_THAT(scores_of("noncausal(2,padded=1)", entries), ElementsAre(near(3), near(6), near(5)));
-  // With a logit of ln 3: 3/4 + 1/2, of a length of 9.
-  const Matrix queries = matrix({{0, 0}, {0, 0}, {std::log(3.0F), 0}});
-  EXPECT_THAT(scores_of("noncausal(2,padded=1)", {kOnes3, entries.values, {queries}, {}}),
-              ElementsAre(near(3), near((9 + 11.25) / 3), near((6 + 11.25) / 3)));
-}
-
-TEST(Leverage, IsTheDiagonalOfTheProjection) {
-  // XᵀX + I = diag(3, 1).
-  const Entries entries{matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kOnes3}, {}};
-  EXPECT_THAT(scores_of("leverage(0,ridge=1)", entries),
-              ElementsAre(near(1.0 / 3), near(1.0 / 3), near(0)));
-}
-
-TEST(Compactor, AddsStandardScores) {
-  // Leverage 1/3, 1/3, 0: standard scores 1/√3, 1/√3, −2/√3. Attention 1 each, smoothed 2/3, 1,
-  // 2/3: −1/√3, 2/√3, −1/√3.
-  const Entries entries{matrix({{-1, 0}, {1, 0}, {0, 0}}), kOnes3, {kNothing3}, {}};
-  EXPECT_THAT(scores_of("compactor(1,first=0,last=0,sketch=0,ridge=1,chunk=4)", entries),
-              ElementsAre(near(0), near(std::sqrt(3.0)), near(-std::sqrt(3.0))));
-  // blending=ratio: 1 − N/n = 2/3 of the leverage.
-  EXPECT_THAT(scores_of("compactor(first=0,last=0,sketch=0,ridge=1,chunk=4)", entries),
-              ElementsAre(near(-1.0 / 3 / std::sqrt(3.0)), near((2.0 / 3 + 2) / std::sqrt(3.0)),
-                          near((-4.0 / 3 - 1) / std::sqrt(3.0))));
-}
-
-TEST(Cur, ComparesSquaresWithinAWindow) {
-  // Keys 1, 3 | 4: shares 1/4, 3/4, 1. Values 1, 1 | 9: 1/2, 1/2, 1. Products over their sum 3/2.
-  const Entries entries{matrix({{1, 0}, {0, std::sqrt(3.0F)}, {2, 0}}),
-                        matrix({{1, 0}, {0, 1}, {3, 0}}),
-                        {kOnes3},
-                        {}};
-  EXPECT_THAT(scores_of("cur(0,window=2)", entries),
-              ElementsAre(near(1.0 / 12), near(1.0 / 4), near(2.0 / 3)));
-}
-
-TEST(CapKv, WeighsByDirectionAndAsksWhatTheOthersHave) {
-  // Cosines 1 and −1, tau ln 2 / 2: weights 1 and 1/2. I + Σ w vᵀv = diag(5/2, 1).
-  const Entries entries{matrix({{1, 0}, {-1, 0}}), kOnes2, {kOnes2}, {}};
-  EXPECT_THAT(scores_of("capkv(0.34657359,sinks=0,epsilon=0)", entries),
-              ElementsAre(near(0.4), near(0.2)));
-}
-
-TEST(DropKv, IsTheSquaredChangeOfTheOutput) {
-  // o = (1/2, 0): (1/2 / 1/2)² · 1/4 and (1/4 / 3/4)² · 1/4.
-  const Entries entries{
-      kOnes3, matrix({{1, 0}, {0, 0}, {0, 0}}), {kOnes3}, {matrix({{0.5F, 0.25F, 0.25F}})}};
-  EXPECT_THAT(scores_of("dropkv(1,kernel=1)", entries),
-              ElementsAre(near(0.25), near(1.0 / 36), near(1.0 / 36)));
-}
-
-TEST(DropKv, TellsValuesNearTheOutputApart) {
-  // o = (2a + b + c)/4 = 2²² + 1.25 lies between two float32. Distances 0.25, 1.25, 0.75.
-  const float whole = 4194304.0F;
-  const Entries entries{kOnes3,
-                        matrix({{whole + 1.5F, 0}, {whole, 0}, {whole + 2.0F, 0}}),
-                        {kOnes3},
-                        {matrix({{0.5F, 0.25F, 0.25F}})}};
-  const std::vector<float> scores = scores_of("dropkv(1,kernel=1)", entries);
-  EXPECT_THAT(scores, ElementsAre(near(0.0625), near(1.5625 / 9), near(0.5625 / 9)));
-}
-
 TEST(DropKv, SquaresTooSmallForFloat32KeepTheirOrder) {
   const Entries entries{
       kOnes3, matrix({{1, 0}, {2, 0}, {0, 0}}), {kOnes3}, {matrix({{1e-25F, 2e-25F, 1.0F}})}};
   const std::vector<float> scores = scores_of("dropkv(1,kernel=1)", entries);
   EXPECT_NEAR(logarithm_of_score(scores[0]), std::log(1e-50), 1e-3);
   EXPECT_NEAR(logarithm_of_score(scores[1]), std::log(16e-50), 1e-3);
-}
-
-TEST(Rkv, AddsAttentionAndTakesRepetitionAway) {
-  // Attention of the last query 3/4 and 1/4; keys have nothing in common: 1/3 each.
-  EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)",
-                        {matrix({{std::log(3.0F), 0}, {0, 0}, {0, 1}}), kOnes3, {kOnes3}, {}}),
-              ElementsAre(near(0.375 - 1.0 / 6), near(0.125 - 1.0 / 6), near(0.375 - 1.0 / 6)));
-  // Three equal keys. In each row the latest other one does not count, so columns have the means
-  // 2/3, 1/3 and 0: softmax 0.44844, 0.32132, 0.23024.
-  EXPECT_THAT(scores_of("rkv(1,kernel=1,lambda=0.5)", {kOnes3, kOnes3, {kOnes3}, {}}),
-              ElementsAre(near(0.25 - 0.22422), near(0.25 - 0.16066), near(0.25 - 0.16066)));
 }
 
 TEST(Rkv, TakesTheLastQueriesOfWhateverSteps) {
@@ -318,21 +344,6 @@ TEST(Rkv, SinkLogitsAreRefused) {
   EXPECT_THROW(make_layer_policy(parse_policy("rkv"), context), UsageError);
 }
 
-TEST(ValueRange, IsTheLargestCoordinateLessTheSmallest) {
-  const Entries entries{kNothing3, matrix({{1, -2}, {0, 0.5F}, {3, 3}}), {kNothing3}, {}};
-  EXPECT_THAT(scores_of("valuerange(0)", entries), ElementsAre(near(3), near(0.5), near(0)));
-}
-
-TEST(LongFlow, IsTheLastQuerysAttentionTimesTheValuesLength) {
-  // Means over two query heads 0.3, 0.525, 0.175; ‖v‖₁ 3, 1, 6.
-  const Entries entries{
-      kNothing3,
-      matrix({{1, -2}, {0, 1}, {3, 3}}),
-      {kNothing3, kNothing3},
-      {matrix({{1, 0, 0}, {0.5F, 0.25F, 0.25F}}), matrix({{1, 0, 0}, {0.1F, 0.8F, 0.1F}})}};
-  EXPECT_THAT(scores_of("longflow", entries), ElementsAre(near(0.9), near(0.525), near(1.05)));
-}
-
 /// The scores of each step of a policy that keeps all; the steps bring these numbers of tokens and
 /// their last query pays this attention.
 std::vector<std::vector<float>> scores_by_step(const std::string& spec,
@@ -369,21 +380,6 @@ TEST(Raas, StampsTheUpperHalfWithTheQuerysToken) {
   // A quarter, and one at least: entry 0 at token 1, entry 1 at token 2, entry 3 at token 3.
   EXPECT_THAT(scores_by_step("raas(25)", attention)[2], ElementsAre(1, 2, 2, 3));
   EXPECT_THAT(scores_by_step("raas(100)", attention)[2], ElementsAre(3, 3, 3, 3));
-}
-
-TEST(Centrality, PassesImportanceToSimilarKeys) {
-  // p = 1/3. A = ((1, 1, 0), (1, 1, 0), (0, 0, 1)): A p = (2, 2, 1)/3, as shares 0.4, 0.4, 0.2.
-  const Entries entries{matrix({{1, 0}, {2, 0}, {-1, 0}}), kOnes3, {kOnes3}, {}};
-  EXPECT_THAT(scores_of("centrality(0.5,steps=1,base=uniform,sinks=0,recent=0)", entries),
-              ElementsAre(near(0.2 + 1.0 / 6), near(0.2 + 1.0 / 6), near(0.1 + 1.0 / 6)));
-  // Lengths 1, 1 + ln 2: p = 2/3, 1/3, as it is without damping; with temperature ln 2 / ln 3 also
-  // 3/4, 1/4.
-  const Entries two{matrix({{1, 0}, {0, 1 + std::log(2.0F)}}), kOnes2, {kOnes2}, {}};
-  EXPECT_THAT(scores_of("centrality(0,sinks=0,recent=0)", two),
-              ElementsAre(near(2.0 / 3), near(1.0 / 3)));
-  const std::string temperature = std::to_string(std::log(2.0) / std::log(3.0));
-  EXPECT_THAT(scores_of("centrality(0,temperature=" + temperature + ")", two),
-              ElementsAre(near(0.75), near(0.25)));
 }
 
 /// Three entries before a window of one, of which the last query gives 3/5, 1/5 and 1/5. The second
@@ -451,37 +447,6 @@ TEST(Vase, ManyDrawsAgreeWithTheInclusionProbabilities) {
   EXPECT_NEAR(places, 40.0, 1e-3);
 }
 
-TEST(Defensive, TakesTheLargestOfTheGroupAndTheWindow) {
-  // Largest 0.6 and 0.5, not below their mean 0.55; nor is that of the window itself, 0.4.
-  const Entries entries{kOnes3,
-                        kOnes3,
-                        {kOnes3, kOnes3},
-                        {matrix({{0.6F, 0.2F, 0.2F}}), matrix({{0.1F, 0.5F, 0.4F}})}};
-  EXPECT_THAT(scores_of("defensive(1,kernel=1,outputs=0)", entries),
-              ElementsAre(near(0.6), near(0.55), near(0.55)));
-}
-
-TEST(ProtectedEntries, HaveTheScoreOfTheFormulaOrTheLargestOfTheOthers) {
-  const Entries entries{matrix({{1, 0}, {0, 1}, {1, 1}}),
-                        matrix({{3, 0}, {1, 0}, {2, 0}}),
-                        {kOnes3},
-                        {matrix({{0.6F, 0.4F, 0.0F}, {0.2F, 0.3F, 0.5F}})}};
-  // The last two entries are the window. Means 0.4, 0.35, 0.25, variances 0.08, 0.005, 0.125.
-  EXPECT_THAT(scores_of("cakescore(2,gamma=1,kernel=1)", entries),
-              ElementsAre(near(0.48), near(0.355), near(0.375)));
-  // Times the longest value before the window, 3.
-  EXPECT_THAT(scores_of("lavascore(2,kernel=1)", entries),
-              ElementsAre(near(1.2), near(1.05), near(0.75)));
-  // The largest of both rows; entry 0 alone makes the mean.
-  EXPECT_THAT(scores_of("defensive(2,kernel=1,outputs=0)", entries),
-              ElementsAre(near(0.6), near(0.6), near(0.6)));
-  // Squares 1·9, 1·1, 2·4 over the sums 4 and 14.
-  EXPECT_THAT(scores_of("cur(2)", entries),
-              ElementsAre(near(9.0 / 18), near(1.0 / 18), near(8.0 / 18)));
-  // Too few for a partition: 0 of 3 for the one that is scored, and no formula for the first two.
-  EXPECT_THAT(scores_of("lagkv(1)", entries), ElementsAre(near(1.0 / 3), near(0), near(1.0 / 3)));
-}
-
 TEST(LagKv, SaysWhereItKeepsWhatSinkKeeps) {
   const PolicySpec lag = parse_policy("lagkv");
   ModelInfo model;
@@ -495,25 +460,6 @@ TEST(LagKv, SaysWhereItKeepsWhatSinkKeeps) {
   EXPECT_TRUE(policy_notes(parse_policy("lagkv(lag=32)"), model, 200).empty());
 }
 
-TEST(Vatp, MultipliesAccumulatedAttentionByTheValuesLength) {
-  // Received 1.5 and 0.5, lengths 3 and 1.
-  const Entries entries{
-      kOnes2, matrix({{1, -2}, {0, 1}}), {kOnes2}, {matrix({{1, 0}, {0.5F, 0.5F}})}};
-  EXPECT_THAT(scores_of("vatp(0)", entries), ElementsAre(near(4.5), near(0.5)));
-}
-
-TEST(TriAttention, IsTheMeanQuerysProductAndTheSpreadsLength) {
-  const Matrix keys = matrix({{1, 0}, {0, 2}, {3, 4}});
-  // Without rotation and with equal queries: the product with (3, 4).
-  EXPECT_THAT(
-      scores_of("triattention(standard=0)", {keys, kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}, {}}),
-      ElementsAre(near(3), near(8), near(25)));
-  // Queries that cancel: the mean is 0 and their mean length 2/3 · 1; the keys' lengths 1, 2, 5.
-  EXPECT_THAT(scores_of("triattention(standard=0)",
-                        {keys, kOnes3, {matrix({{1, 0}, {-1, 0}, {0, 0}})}, {}}),
-              ElementsAre(near(2.0 / 3), near(4.0 / 3), near(10.0 / 3)));
-}
-
 TEST(TriAttention, CountsFromTheNextToken) {
   // One pair of frequency 1, one token: key and query at position 0. The next token is 1 away, and
   // further distances are 1, 2, 4 … 65536.
@@ -524,32 +470,6 @@ TEST(TriAttention, CountsFromTheNextToken) {
   for (double delta = 1.0; delta <= 65536.0; delta *= 2.0) mean += 2.0 * std::cos(1.0 + delta) / 17;
   EXPECT_THAT(decision_of("triattention(standard=0)", entries, context).scores,
               ElementsAre(near(mean)));
-}
-
-TEST(TriAttention, StandardScoresDivideByTheNumberOfEntries) {
-  // 3, 8, 25: mean 12, variance (81 + 16 + 169)/3.
-  const double deviation = std::sqrt(266.0 / 3);
-  EXPECT_THAT(
-      scores_of("triattention",
-                {matrix({{1, 0}, {0, 2}, {3, 4}}), kOnes3, {matrix({{3, 4}, {3, 4}, {3, 4}})}, {}}),
-      ElementsAre(near(-9 / deviation), near(-4 / deviation), near(13 / deviation)));
-}
-
-TEST(Chunks, ScoresNearTheEpsilonOfTheEntropyLoseEvenness) {
-  // Shares of the third chunk 5/9, 1/6, 5/18: entropy 0.89 of the largest. The other two have equal
-  // scores, 1 without an epsilon; with 1e-8 beside their sums 3e-9 and 6e-9 they have shares of
-  // 0.08 and 0.125 and entropies of 0.54 and 0.71. So the third is not below the median, and whole.
-  Matrix attention(1, 9);
-  attention << 1e-9F, 1e-9F, 1e-9F, 2e-9F, 2e-9F, 2e-9F, 1.0F, 0.3F, 0.5F;
-  const Matrix nine = Matrix::Ones(9, 2);
-  EXPECT_THAT(scores_of("h2o+chunks(3,few=1)", {nine, nine, {nine}, {attention}}),
-              ElementsAre(1, 2, 3, 4, 5, 6, 9, 7, 8));
-}
-
-TEST(Chunks, GiveEveryTokenTheMeanOfItsChunk) {
-  // Received 1, 1/2 | 1/4.
-  const Entries entries{kOnes3, kOnes3, {kOnes3}, {matrix({{1, 0.5F, 0.25F}})}};
-  EXPECT_THAT(scores_of("h2o+chunks(2)", entries), ElementsAre(near(0.75), near(0.75), near(0.25)));
 }
 
 TEST(ToMe, GivesAValueToTheNearestKeyByItsLength) {

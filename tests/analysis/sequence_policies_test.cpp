@@ -8,7 +8,6 @@
 #include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -294,7 +293,7 @@ TEST_F(SequencePolicies, StatisticsOfAnotherModelAreRefused) {
   EXPECT_THAT(test::error_of<FileError>([&] {
                 run("h2o+cake(statistics=\"" + (folder_ / "two.h5").string() + "\")", 20);
               }),
-              testing::AllOf(HasSubstr("two.h5"), HasSubstr("statistics are those of one model")));
+              AllOf(HasSubstr("two.h5"), HasSubstr("statistics are those of one model")));
 }
 
 TEST_F(SequencePolicies, ARunningModelNeedsTheNameOfATrace) {
@@ -375,9 +374,9 @@ TEST_F(SequencePolicies, DuoStreamsInTheHeadsThatLookLeastFar) {
     }
     ++place;
   }
-  EXPECT_THAT(replay.notes, testing::Contains(HasSubstr("3 of 6 heads")));
+  EXPECT_THAT(replay.notes, Contains(HasSubstr("3 of 6 heads")));
   // (3·96 + 3·13) / (6·96)
-  EXPECT_THAT(replay.notes, testing::Contains(HasSubstr("keeps 56.8 % of the entries")));
+  EXPECT_THAT(replay.notes, Contains(HasSubstr("keeps 56.8 % of the entries")));
 }
 
 TEST_F(SequencePolicies, DuoTakesATrainedTable) {
@@ -409,7 +408,7 @@ TEST_F(SequencePolicies, DmsKeepsWhatPassesTheThreshold) {
         EXPECT_EQ(head.evicted_at[t]<0, score> threshold || t >= 91);
       }
     }
-    EXPECT_THAT(replay.notes, testing::Contains(HasSubstr("% of the entries at the last step")));
+    EXPECT_THAT(replay.notes, Contains(HasSubstr("% of the entries at the last step")));
   }
   const Replay everything = run("keynorm+dms(-1e30)", 3);
   for (const HeadReplay& head : everything.heads) EXPECT_EQ(head.steps.back().retained, 96);
@@ -534,7 +533,7 @@ TEST_F(SequencePolicies, NotesSayWhatLessRoomThanProtectionMeans) {
   EXPECT_THAT(note("snapkv+headbudgets(\"" + path + "\")"),
               HasSubstr("in heads that hold fewer, the oldest"));
   EXPECT_THAT(note("kvzip+global+recent(32)"), HasSubstr("in heads that hold fewer, the oldest"));
-  EXPECT_THAT(note("snapkv+dms(0.1)"), testing::Not(HasSubstr("not kept")));
+  EXPECT_THAT(note("snapkv+dms(0.1)"), Not(HasSubstr("not kept")));
 }
 
 TEST_F(SequencePolicies, HeadBudgetsOfTheBudgetEachAreTheBudget) {

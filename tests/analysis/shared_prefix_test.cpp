@@ -5,7 +5,6 @@
 #include "analysis/numeric/float_rows.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/value_out_norms.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/random_matrix.h"
 #include "tests/support/test.h"
 

@@ -3,12 +3,10 @@
 #include "analysis/trace/shared_weights.h"
 
 #include "analysis/trace/kept_files.h"
-#include "analysis/trace/trace.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "tests/support/edited_trace.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {
@@ -84,7 +82,7 @@ TEST_F(SharedWeights, AreReadAsIfTheyStoodInTheTrace) {
   EXPECT_EQ(*trace.lm_head(), *whole_trace.lm_head());
   EXPECT_EQ(TraceFinalNorm(trace).head_row(7), TraceFinalNorm(whole_trace).head_row(7));
   for (const Trace::DatasetInfo& dataset : trace.datasets())
-    EXPECT_THAT(dataset.path, testing::Not(HasSubstr("output_weight"))) << "not in this file";
+    EXPECT_THAT(dataset.path, Not(HasSubstr("output_weight"))) << "not in this file";
 }
 
 TEST_F(SharedWeights, TheCacheFolderKeepsThemAsLongAsATraceNeedsThem) {

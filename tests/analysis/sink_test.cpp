@@ -6,7 +6,6 @@
 #include "analysis/metric/bounds.h"
 #include "analysis/metric/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
 #include "tests/support/test.h"
@@ -65,8 +64,7 @@ double naive_error(const test::SyntheticStates& states, int layer, int query_hea
 }
 
 test::SyntheticTraceOptions with_window(int window) {
-  test::SyntheticTraceOptions options{.sliding_window = window};
-  return options;
+  return test::SyntheticTraceOptions{.sliding_window = window};
 }
 
 struct SinkTest : ::testing::Test {

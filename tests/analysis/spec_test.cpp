@@ -1,7 +1,6 @@
 #include <cctype>
 
 #include "analysis/policy/kit/nearest_word.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/presets.h"
 #include "analysis/policy/published.h"
@@ -40,8 +39,7 @@ TEST(Spec, CanonicalTextLeavesOutDefaultsAndSortsModifiers) {
 
 TEST(Spec, ErrorsNameTheWordItsColumnAndTheNearest) {
   EXPECT_THAT(refusal("keydif"),
-              testing::StartsWith(
-                  "policy: 'keydif' at column 1: unknown score; the nearest is 'keydiff';"));
+              StartsWith("policy: 'keydif' at column 1: unknown score; the nearest is 'keydiff';"));
 }
 
 std::string spec_of_preset(const std::string& name) {
@@ -72,12 +70,11 @@ TEST(Spec, NamesOfOtherLibrariesLeadToOurs) {
       {"Q-Filters", "qfilter"},
       {"slidingwindow", "sink(0)"}};
   for (const auto& [theirs, ours] : names) {
-    EXPECT_THAT(refusal(theirs), testing::HasSubstr("here this is '" + ours + "'")) << theirs;
+    EXPECT_THAT(refusal(theirs), HasSubstr("here this is '" + ours + "'")) << theirs;
     EXPECT_NO_THROW(parse_policy(ours));
   }
-  EXPECT_THAT(refusal("h2o+PyramidKV"),
-              testing::HasSubstr("unknown modifier; here this is 'pyramid'"));
-  EXPECT_THAT(refusal("nothing-like-it"), testing::HasSubstr("the nearest is"));
+  EXPECT_THAT(refusal("h2o+PyramidKV"), HasSubstr("unknown modifier; here this is 'pyramid'"));
+  EXPECT_THAT(refusal("nothing-like-it"), HasSubstr("the nearest is"));
 }
 
 TEST(Spec, EveryKindOfErrorSaysWhere) {
@@ -382,9 +379,9 @@ TEST(PolicyNames, AreComparedInThePoliciesOwnFilesAlone) {
 TEST(PolicyText, NamesEveryPartAndParameter) {
   const std::string text = policies_markdown();
   for (const PolicyEntry& entry : policy_catalog()) {
-    EXPECT_THAT(text, testing::HasSubstr("### " + entry.name + "\n"));
+    EXPECT_THAT(text, HasSubstr("### " + entry.name + "\n"));
     for (const ParameterInfo& parameter : entry.parameters) {
-      EXPECT_THAT(text, testing::HasSubstr("| `" + parameter.name + "` |"));
+      EXPECT_THAT(text, HasSubstr("| `" + parameter.name + "` |"));
     }
     // Examples are specs.
     if (!entry.example.empty()) {

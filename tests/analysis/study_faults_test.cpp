@@ -9,7 +9,6 @@
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -23,9 +22,8 @@ std::string failure_of(const std::function<void()>& work) {
 struct StudyFaults : testing::Test {
   void SetUp() override {
     for (const std::string name : {"a.h5", "b.h5", "c.h5"}) {
-      test::SyntheticTraceOptions options{.prompt_length = 64,
-                                          .seed = static_cast<std::uint64_t>(name[0])};
-      test::write_synthetic_trace(folder_ / name, options);
+      test::write_synthetic_trace(
+          folder_ / name, {.prompt_length = 64, .seed = static_cast<std::uint64_t>(name[0])});
     }
     write("study.json", R"({"traces": ["*.h5"], "policies": ["h2o", "keydiff"],
                             "budgets": ["20%", 12], "measures": ["retained", "perturbation_l1"],
@@ -160,8 +158,7 @@ TEST_F(StudyFaults, FilesThatDoNotBelongTogetherAreNotJoined) {
 
 TEST_F(StudyFaults, ATraceThatChangedBetweenShardsIsNotJoined) {
   run("part1.sqlite", {1, 2});
-  test::SyntheticTraceOptions options{.prompt_length = 64, .seed = 99};
-  test::write_synthetic_trace(folder_ / "b.h5", options);
+  test::write_synthetic_trace(folder_ / "b.h5", {.prompt_length = 64, .seed = 99});
   run("part2.sqlite", {2, 2});
   EXPECT_THAT(failure_of<FileError>([&] {
                 merge_results({folder_ / "part1.sqlite", folder_ / "part2.sqlite"},

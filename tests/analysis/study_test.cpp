@@ -2,7 +2,6 @@
 
 #include "analysis/study/study.h"
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/replay/replay.h"
 #include "analysis/study/database.h"
 #include "analysis/study/item_queue.h"
 #include "analysis/study/merge_results.h"
@@ -16,7 +15,6 @@
 #include "analysis/study/summary.h"
 #include "analysis/unknown.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -35,9 +33,8 @@ struct StudyTest : testing::Test {
   }
   void write_traces(const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < names.size(); ++i) {
-      test::SyntheticTraceOptions options{.prompt_length = 64 + 32 * static_cast<int>(i),
-                                          .seed = i + 1};
-      test::write_synthetic_trace(folder_ / names[i], options);
+      test::write_synthetic_trace(folder_ / names[i],
+                                  {.prompt_length = 64 + 32 * static_cast<int>(i), .seed = i + 1});
     }
   }
   std::map<std::string, long> states(const std::string& results) {
@@ -68,7 +65,7 @@ TEST_F(StudyTest, AFileIsReadAndItsGlobsAreFoundInOrder) {
   EXPECT_THAT(study.blocks, ElementsAre(32, kWholePrompt));
   EXPECT_EQ(study.compression, Compression::context_only);
   EXPECT_EQ(study.reduce, Reduce::heads);
-}  // namespace
+}
 
 TEST_F(StudyTest, WhatIsWrongInAFileIsSaidWithItsField) {
   write("", "a.h5");
@@ -325,8 +322,7 @@ TEST_F(StudyTest, AStudyGoesOnAndAChangedOneIsRefused) {
   });
   EXPECT_THAT(changed, HasSubstr("other policies: \"h2o, keydiff\" there, \"h2o\" now"));
   write(kSmall);
-  test::SyntheticTraceOptions options{.prompt_length = 64, .seed = 9};
-  test::write_synthetic_trace(folder_ / "a.h5", options);
+  test::write_synthetic_trace(folder_ / "a.h5", {.prompt_length = 64, .seed = 9});
   EXPECT_THAT(failure_of([&] { run(folder_ / "study.json"); }),
               HasSubstr("has results of \"a.h5\" as the file was before a change"));
   EXPECT_EQ(states("out.sqlite")["done"], 8);
@@ -589,7 +585,7 @@ TEST(LaunchedProcesses, ProcessesThatCannotFindEachOtherAreRefused) {
       [] {
         processes({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "5"}});
       },
-      testing::ThrowsMessage<UsageError>(testing::HasSubstr("srun --mpi=pmix")));
+      testing::ThrowsMessage<UsageError>(HasSubstr("srun --mpi=pmix")));
   EXPECT_EQ(processes({{"OMPI_COMM_WORLD_SIZE", "many"}}), 1);
 }
 

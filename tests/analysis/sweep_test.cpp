@@ -2,7 +2,6 @@
 
 #include "analysis/replay/sweep.h"
 #include "analysis/measure/measure_catalog.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/test.h"
 
@@ -55,8 +54,7 @@ TEST_F(SweepTest, RowsHoldTheMeasuresOfTheReplay) {
   SweepTable table;
   EXPECT_EQ(run(all, table), 2);
   ASSERT_EQ(table.rows().size(), 2U * 4U);
-  ReplayRequest request{.policy = all[1].policy, .budget = 20};
-  const Replay tova = replay(*trace_, request, test::unwatched);
+  const Replay tova = replay(*trace_, {.policy = all[1].policy, .budget = 20}, test::unwatched);
   const auto column = [](std::string_view name) {
     std::size_t i = 0;
     while (all_measures().at(i).info->name != name) ++i;

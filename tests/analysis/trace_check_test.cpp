@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <sys/ptrace.h>
 
-#include "analysis/trace/trace.h"
 #include "tests/support/edited_trace.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

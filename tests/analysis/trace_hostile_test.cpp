@@ -6,14 +6,13 @@
 #include "analysis/trace/trace_writer.h"
 #include "tests/support/edited_trace.h"
 #include "tests/support/probe_trace.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 #include "tests/support/walked_trace.h"
 
 namespace kvloupe {
 namespace {
 
-using Path = std::filesystem::path;
+using Path = fs::path;
 
 using Edit = test::EditedTrace;
 using Spoil = std::function<void(Edit&)>;
@@ -69,7 +68,7 @@ TEST_F(HostileTrace, NotATraceAtAll) {
 TEST_F(HostileTrace, NoPermission) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
   std::ofstream(folder_ / "secret.h5") << "x";
-  std::filesystem::permissions(folder_ / "secret.h5", std::filesystem::perms::none);
+  fs::permissions(folder_ / "secret.h5", fs::perms::none);
   EXPECT_THAT(message(folder_ / "secret.h5"), HasSubstr("Permission denied"));
 }
 
@@ -541,16 +540,15 @@ int read_in_child(const Path& path) {
 
 struct DamagedTrace : ::testing::Test {
   void SetUp() override {
-    test::SyntheticTraceOptions options{.layers = 1,
-                                        .head_dim = 4,
-                                        .hidden_size = 4,
-                                        .prompt_length = 12,
-                                        .generated = 2,
-                                        .attention = true,
-                                        .lm_head = true,
-                                        .vocabulary = true,
-                                        .evicted_at = true};
-    test::write_synthetic_trace(folder_ / "good.h5", options);
+    test::write_synthetic_trace(folder_ / "good.h5", {.layers = 1,
+                                                      .head_dim = 4,
+                                                      .hidden_size = 4,
+                                                      .prompt_length = 12,
+                                                      .generated = 2,
+                                                      .attention = true,
+                                                      .lm_head = true,
+                                                      .vocabulary = true,
+                                                      .evicted_at = true});
     good_ = test::file_text(folder_ / "good.h5");
     ASSERT_EQ(read_in_child(folder_ / "good.h5"), 0);
   }
@@ -561,8 +559,7 @@ struct DamagedTrace : ::testing::Test {
     EXPECT_TRUE(WIFEXITED(status)) << what << ": signal " << WTERMSIG(status);
     EXPECT_NE(WEXITSTATUS(status), kOtherException) << what;
     if (!WIFEXITED(status))
-      std::filesystem::copy_file(path, "/tmp/crash-" + what + ".h5",
-                                 std::filesystem::copy_options::overwrite_existing);
+      fs::copy_file(path, "/tmp/crash-" + what + ".h5", fs::copy_options::overwrite_existing);
     if (WIFEXITED(status)) ++(WEXITSTATUS(status) == kRead ? read_ : refused_);
   }
   /// Changes up to 16 bytes of it, so many times.

@@ -1,7 +1,5 @@
 // The trace format as outside programs see it: Debian's h5py, and the examples in the
 // documentation.
-#include "analysis/trace/trace.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

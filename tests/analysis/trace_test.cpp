@@ -1,7 +1,5 @@
 // The trace's writer and reader, against each other.
 
-#include "analysis/trace/trace.h"
-
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_size.h"
@@ -10,7 +8,6 @@
 #include "tests/support/edited_trace.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/stored_attention.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -85,12 +82,11 @@ TEST(Trace, AttributesAndTokensSurvive) {
 
 TEST(Trace, OptionalPartsAreReadWhereTheyAre) {
   const TemporaryFolder folder;
-  SyntheticTraceOptions options{.prompt_length = 200,
-                                .attention = true,
-                                .lm_head = true,
-                                .vocabulary = true,
-                                .evicted_at = true};
-  write_synthetic_trace(folder / "t.h5", options);
+  write_synthetic_trace(folder / "t.h5", {.prompt_length = 200,
+                                          .attention = true,
+                                          .lm_head = true,
+                                          .vocabulary = true,
+                                          .evicted_at = true});
   const Trace trace(folder / "t.h5");
   ASSERT_TRUE(test::stored_attention(trace, 0, 0).has_value());
   const Matrix attention = *test::stored_attention(trace, 1, 2);
@@ -411,8 +407,7 @@ TEST(TraceWriter, AFullDiskIsOneClearErrorAndLeavesNothing) {
     setrlimit(RLIMIT_FSIZE, &limit);
     int code = 10;
     try {
-      SyntheticTraceOptions options{.prompt_length = 2000};
-      write_synthetic_trace(folder / "t.h5", options);
+      write_synthetic_trace(folder / "t.h5", {.prompt_length = 2000});
     } catch (const FileError& error) {
       const std::string text = error.what();
       code =
@@ -432,19 +427,15 @@ TEST(TraceWriter, AFullDiskIsOneClearErrorAndLeavesNothing) {
 
 /// SmolLM2-135M.
 ModelInfo small_language_model() {
-  ModelInfo model{.num_layers = 30,
-                  .num_heads = 9,
-                  .num_kv_heads = 3,
-                  .head_dim = 64,
-                  .hidden_size = 576,
-                  .vocab_size = 49152};
-  return model;
+  return ModelInfo{.num_layers = 30,
+                   .num_heads = 9,
+                   .num_kv_heads = 3,
+                   .head_dim = 64,
+                   .hidden_size = 576,
+                   .vocab_size = 49152};
 }
 
-RunInfo run_of(int tokens) {
-  RunInfo run{.block_size = 128, .prompt_length = tokens};
-  return run;
-}
+RunInfo run_of(int tokens) { return RunInfo{.block_size = 128, .prompt_length = tokens}; }
 
 TEST(TraceSize, OfASmallLanguageModelByHand) {
   const ModelInfo model = small_language_model();

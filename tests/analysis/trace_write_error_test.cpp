@@ -5,8 +5,6 @@
 
 #include <cerrno>
 
-#include "analysis/trace/trace.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace {

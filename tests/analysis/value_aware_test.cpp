@@ -1,7 +1,6 @@
 // Policies that read values, on a few entries, with the arithmetic in a comment.
 
 #include "analysis/policy/kit/value_aware_score.h"
-#include "analysis/policy/policy_catalog.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -97,7 +96,7 @@ TEST(Caote, ScoresBecomeAttention) {
 }
 
 TEST(Caote, EqualValuesMakeEveryEntryIdle) {
-  EXPECT_THAT(caote({.5, .3, .2}, column({7, 7, 7})), testing::Each(DoubleNear(0, 1e-14)));
+  EXPECT_THAT(caote({.5, .3, .2}, column({7, 7, 7})), Each(DoubleNear(0, 1e-14)));
 }
 
 /// The entries that critical keeps, one head; weights [Hq] of [d,D].
@@ -142,7 +141,7 @@ TEST(Critical, HalfByScoreThenByScoreTimesOutput) {
               ElementsAre(kOne, kOne, kOne, kOut, kOut));
   EXPECT_THAT(critical("tova+critical", s, v, kIdentity, 1),
               ElementsAre(kOut, kOut, kOut, kOut, kTwo));  // ⌊0.5⌋ = 0 by score
-  EXPECT_THAT(critical("tova+critical", s, v, kIdentity, 0), testing::Each(kOut));
+  EXPECT_THAT(critical("tova+critical", s, v, kIdentity, 0), Each(kOut));
 }
 
 TEST(Critical, ProtectedEntriesStandApart) {

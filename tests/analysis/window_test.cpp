@@ -9,7 +9,6 @@
 #include "analysis/replay/explain.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/edited_trace.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/record_values.h"
 #include "tests/support/test.h"
 
@@ -91,7 +90,7 @@ TEST_F(WindowTest, ABudgetThatHoldsWhatIsLeftOfItLosesNothing) {
 
 TEST_F(WindowTest, NothingOfItIsChargedToThePolicy) {
   const Replay result = run(trace(20), "h2o", 8);
-  EXPECT_THAT(result.notes, Contains(testing::StartsWith("window of 20 tokens: entries that")));
+  EXPECT_THAT(result.notes, Contains(StartsWith("window of 20 tokens: entries that")));
   for (const HeadReplay& head : result.heads) {
     int evicted = 0, unseen = 0;
     for (int token = 0; token < kTokens; ++token) {
@@ -117,7 +116,7 @@ TEST_F(WindowTest, NotesSayWhatBecomesOfBudgetAndSinks) {
               Contains(HasSubstr("protects the first 3 tokens only while")));
   EXPECT_THAT(run(trace(20), "sink(2)", 8).notes, Contains(HasSubstr("protects the first 2")));
   for (const int window : {0, kTokens}) {
-    EXPECT_THAT(run(trace(window), "sink(2)", 8).notes, testing::IsEmpty());
+    EXPECT_THAT(run(trace(window), "sink(2)", 8).notes, IsEmpty());
   }
   // A sink that has left frees its place.
   const Replay result = run(trace(20), "sink(2)", 8);

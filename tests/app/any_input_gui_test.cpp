@@ -168,26 +168,11 @@ class AnyInput : public WindowTest, public testing::WithParamInterface<int> {
     frame();
   }
   void type() {
-    static const std::vector<const char*> kTexts{"12",
-                                                 "h2o+recent(20%)",
-                                                 "(",
-                                                 "t",
-                                                 "e",
-                                                 "1:40",
-                                                 "50%",
-                                                 "[[[",
-                                                 ",,",
-                                                 "é",
-                                                 "2.1",
-                                                 "keydiff",
-                                                 "0",
-                                                 "-1",
-                                                 "9999999999",
-                                                 "layer",
-                                                 "snapkv(pool=max)"};
-    const char* text = kTexts[below(kTexts.size())];
-    said_ = std::string("type ") + text;
-    ImGui::GetIO().AddInputCharactersUTF8(text);
+    static const std::vector<std::string> kTexts = words(
+        R"(12 h2o+recent(20%) ( t e 1:40 50% [[[ ,, é 2.1 keydiff 0 -1 9999999999 layer snapkv(pool=max))");
+    const std::string text = kTexts[below(static_cast<int>(kTexts.size()))];
+    said_ = "type " + text;
+    ImGui::GetIO().AddInputCharactersUTF8(text.c_str());
     frame();
     if (below(2) == 0) return;
     ImGuiIO& io = ImGui::GetIO();

@@ -14,8 +14,7 @@ constexpr Panels kAllPanels{true, true, true};
 
 struct Borders : WindowTest {
   void prepare() override {
-    SyntheticTraceOptions options{.layers = 3, .clusters = 4};
-    write_synthetic_trace(folder_ / "small.h5", options);
+    write_synthetic_trace(folder_ / "small.h5", {.layers = 3, .clusters = 4});
     open(1600, 1000);
   }
   void open(int width, int height, double scale = 1.0, int tiles = 1) {

@@ -1,9 +1,7 @@
 // kvloupe cache, as a person calls it.
 
 #include "analysis/trace/kept_files.h"
-#include "analysis/trace/trace.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -39,7 +37,7 @@ TEST_F(CliCache, ListsWhatIsKept) {
   EXPECT_THAT(out_, HasSubstr(kCase));
   EXPECT_THAT(out_, HasSubstr("2 files in " + root_.string()));
   EXPECT_THAT(out_, HasSubstr("of at most 10 GB"));
-  EXPECT_THAT(out_, testing::Not(HasSubstr("notes.txt")));
+  EXPECT_THAT(out_, Not(HasSubstr("notes.txt")));
   ASSERT_EQ(cache({"--json"}), 0);
   const auto list = nlohmann::json::parse(out_);
   EXPECT_EQ(list["limit"], 10'000'000'000);

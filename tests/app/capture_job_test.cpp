@@ -1,7 +1,6 @@
 #include "app/job/capture_job.h"
 #include "app/job/eval_case_job.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::window {
 namespace {
@@ -82,7 +81,7 @@ TEST_F(CaptureJob, TheCommandSaysEverything) {
                           options_.output, "--progress", "json"));
   options_.prompt = CaptureOptions::Prompt::text;
   options_.text = "--help me";
-  EXPECT_THAT(capture_command(options_, "c"), testing::Contains("--text=--help me"));
+  EXPECT_THAT(capture_command(options_, "c"), Contains("--text=--help me"));
 }
 
 TEST_F(CaptureJob, SaysWhatARunTakesBeforeItStarts) {

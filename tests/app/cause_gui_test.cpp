@@ -2,10 +2,10 @@
 // model.
 
 #include "analysis/child_process.h"
-#include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/follow_json.h"
 #include "app/window/state/jobs.h"
 #include "tests/app/window_test.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {

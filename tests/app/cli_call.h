@@ -24,10 +24,9 @@ inline Called call(std::vector<std::string> words, const char* commit = "unknown
   for (std::string& word : words) argv.push_back(word.data());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  Called called{.code = cli::run(static_cast<int>(argv.size()), argv.data(), commit),
+  return Called{.code = cli::run(static_cast<int>(argv.size()), argv.data(), commit),
                 .out = testing::internal::GetCapturedStdout(),
                 .error = testing::internal::GetCapturedStderr()};
-  return called;
 }
 
 /// The same for words of which some come from elsewhere.
@@ -35,6 +34,18 @@ inline Called call(std::vector<std::string> words, const std::vector<std::string
   words.insert(words.end(), more.begin(), more.end());
   return call(std::move(words));
 }
+
+/// Calls one after the other, of which a test reads the last one's texts.
+struct Caller {
+  int call(const std::vector<std::string>& words) {
+    const Called called = test::call(command, words);
+    error = called.error;
+    output = called.out;
+    return called.code;
+  }
+  std::vector<std::string> command;  // the first words of each call
+  std::string error, output;
+};
 
 /// Ends with this exit code and prints one error alone, which says this.
 inline void expect_refused(const std::vector<std::string>& words, int code,

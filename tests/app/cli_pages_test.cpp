@@ -162,13 +162,13 @@ TEST(OutputOption, AnUnknownOptionIsNotAFile) {
            {"sweep"}, {"study", "run"}, {"advise"}, {"report"}, {"export"}, {"gallery"}}) {
     std::vector<std::string> line = verb;
     line.push_back("--help");
-    ASSERT_THAT(test::call(line).out, testing::HasSubstr("--output"));
+    ASSERT_THAT(test::call(line).out, HasSubstr("--output"));
     line.back() = "-o";
     line.push_back("--no-measures");
     const test::Called said = test::call(line);
     EXPECT_EQ(said.code, 2);
-    EXPECT_THAT(said.error, testing::HasSubstr("--output: '--no-measures' reads like an option; "
-                                               "for a file of this name write ./--no-measures"))
+    EXPECT_THAT(said.error, HasSubstr("--output: '--no-measures' reads like an option; "
+                                      "for a file of this name write ./--no-measures"))
         << verb.front();
     EXPECT_EQ(std::count(said.error.begin(), said.error.end(), '\n'), 1);
     EXPECT_FALSE(std::filesystem::exists("--no-measures"));

@@ -3,7 +3,6 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/test.h"
 
@@ -35,8 +34,7 @@ TEST_F(CliReplay, PoliciesListsTheCatalogue) {
 }
 
 TEST_F(CliReplay, InfoSaysWhatWasGivenToTheModel) {
-  test::SyntheticTraceOptions options{.vocabulary = true};
-  test::write_synthetic_trace(path("given.h5"), options);
+  test::write_synthetic_trace(path("given.h5"), {.vocabulary = true});
   test::write_given(path("given.h5"), 8, {4, 5});
   const test::Called text = call({"info", path("given.h5")});
   EXPECT_THAT(text.out, HasSubstr("104 = 96 prompt + 8 given\n"));
@@ -51,7 +49,7 @@ TEST_F(CliReplay, InfoSaysWhatWasGivenToTheModel) {
   EXPECT_EQ(json["segments"][1]["name"], "answer");
   const test::Called chosen = call({"info", path("trace.h5")});
   EXPECT_THAT(chosen.out, HasSubstr("96 prompt + 8 generated"));
-  EXPECT_THAT(chosen.out, testing::Not(HasSubstr("given")));
+  EXPECT_THAT(chosen.out, Not(HasSubstr("given")));
 }
 
 TEST_F(CliReplay, MeasuresListsTheCatalogueUnderItsGroupsWithSentences) {

@@ -1,7 +1,6 @@
 // kvloupe study, as a person calls it.
 
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

@@ -3,7 +3,6 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/sweep.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/made_replays.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

@@ -87,7 +87,7 @@ TEST_F(ClosedLoopSheet, RunsTheDemoModelAgainWithoutTyping) {
   EXPECT_FALSE(given.own_ids.empty()) << "and the model writes its own answer";
   EXPECT_THAT(w().notice, HasSubstr("The model's own answer: "));
   EXPECT_THAT(w().models.folders_of(stored_model_fingerprint(w().results.trace()->path())),
-              testing::ElementsAre(demo.string()))
+              ElementsAre(demo.string()))
       << "and the folder is remembered";
 }
 

@@ -1,11 +1,10 @@
 // The line the export sheet copies makes the same file.
 
 #include "app/request/command_line.h"
-#include "app/cli/commands.h"
 #include "app/request/figure_service.h"
 #include "app/session/view_catalog.h"
+#include "tests/app/cli_call.h"
 #include "tests/app/shell_words.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::window {
@@ -59,10 +58,8 @@ TEST(ExportCommand, WritesTheFileTheWindowWrites) {
   const auto target = folder.path() / "it's a figure.svg";
   const std::string line =
       command_of(state, tile, maker.inputs(), options, *options.size, target.string());
-  std::vector<std::string> words = test::shell_words(line);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  ASSERT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 0) << line;
+  const std::vector<std::string> words = test::shell_words(line);
+  ASSERT_EQ(test::call({words.begin() + 1, words.end()}).code, 0) << line;
   EXPECT_EQ(test::file_text(target), expected);
   EXPECT_THAT(line, Not(HasSubstr("--policy-b"))) << "B is off";
 }

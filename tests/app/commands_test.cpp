@@ -2,7 +2,6 @@
 #include "app/session/view_catalog.h"
 #include "app/window/state/layouts.h"
 #include "app/window/tiles/state_range.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::window {

@@ -1,6 +1,5 @@
 // The choice between evicting to the end and up to the question, on traces that cannot have both.
 
-#include "analysis/trace/trace.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/window_test.h"
 #include "tests/support/test.h"

@@ -1,9 +1,7 @@
 #include "app/demo/demo_trace.h"
 #include "analysis/replay/drift.h"
-#include "analysis/trace/trace.h"
 #include "tests/app/fake_demo.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::demo {
 namespace {
@@ -28,9 +26,8 @@ TEST_F(DemoTrace, IsCapturedOnceAndKept) {
   EXPECT_EQ(Trace(trace).length(), 104);
   EXPECT_DOUBLE_EQ(progress.fraction(), 1.0);
   ASSERT_THAT(demo_.runs(), SizeIs(1));
-  EXPECT_THAT(demo_.runs()[0],
-              testing::AllOf(HasSubstr("needle.txt"), HasSubstr("--block 64"),
-                             HasSubstr("--generate 16"), Not(HasSubstr("--policy"))));
+  EXPECT_THAT(demo_.runs()[0], AllOf(HasSubstr("needle.txt"), HasSubstr("--block 64"),
+                                     HasSubstr("--generate 16"), Not(HasSubstr("--policy"))));
   EXPECT_EQ(make(), trace);
   EXPECT_THAT(demo_.runs(), SizeIs(1));
 }
@@ -56,8 +53,8 @@ TEST_F(DemoTrace, OfAClosedLoopRunsTheTokensOfTheFullRun) {
   EXPECT_EQ(Trace(closed).run().policy, "h2o");
   ASSERT_THAT(demo_.runs(), SizeIs(2)) << "the full run comes first";
   EXPECT_THAT(demo_.runs()[1],
-              testing::AllOf(HasSubstr("--from " + make().string()), HasSubstr("--block 64"),
-                             HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--generate"))));
+              AllOf(HasSubstr("--from " + make().string()), HasSubstr("--block 64"),
+                    HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--generate"))));
   EXPECT_TRUE(is_drift_pair(Trace(make()), Trace(closed)));
   make(run);
   EXPECT_THAT(demo_.runs(), SizeIs(2)) << "both are kept";
@@ -71,8 +68,8 @@ TEST_F(DemoTrace, OfARunThatWritesItsOwnWordsGenerates) {
   const fs::path writes = make(run);
   ASSERT_THAT(demo_.runs(), SizeIs(2));
   EXPECT_THAT(demo_.runs()[1],
-              testing::AllOf(HasSubstr("needle.txt"), HasSubstr("--generate 16"),
-                             HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--from"))));
+              AllOf(HasSubstr("needle.txt"), HasSubstr("--generate 16"),
+                    HasSubstr("--policy h2o --budget 24"), Not(HasSubstr("--from"))));
   EXPECT_NE(writes, make({.policy = "h2o", .budget = "24"})) << "the full cache's tokens";
   EXPECT_EQ(writes, make(run));
   EXPECT_EQ(make({.own_words = true}), make()) << "the full cache writes its own in any case";
@@ -172,7 +169,7 @@ TEST_F(DemoTrace, AFolderThatCannotBeMadeIsNamed) {
   for (const fs::path& cache : {demo_.path("file"), demo_.path("file") / "kvloupe"}) {
     places.cache = cache;
     EXPECT_THAT(test::error_of<FileError>([&] { demo_trace({}, test::unwatched, places); }),
-                testing::AllOf(StartsWith(cache.string()), HasSubstr("XDG_CACHE_HOME")))
+                AllOf(StartsWith(cache.string()), HasSubstr("XDG_CACHE_HOME")))
         << cache;
   }
   EXPECT_THAT(demo_.runs(), SizeIs(0));

@@ -24,14 +24,13 @@ std::string drag_digest(const figure::Scene* scene) {
 
 struct Dragged : WindowTest {
   void prepare() override {
-    SyntheticTraceOptions options{.layers = 6,
-                                  .query_heads = 8,
-                                  .heads = 4,
-                                  .head_dim = 32,
-                                  .prompt_length = 1536,
-                                  .generated = 0,
-                                  .block = 64};
-    write_synthetic_trace(folder_.path() / "long.h5", options);
+    write_synthetic_trace(folder_.path() / "long.h5", {.layers = 6,
+                                                       .query_heads = 8,
+                                                       .heads = 4,
+                                                       .head_dim = 32,
+                                                       .prompt_length = 1536,
+                                                       .generated = 0,
+                                                       .block = 64});
     // Another file: nothing of it is replayed yet.
     std::filesystem::copy_file(folder_.path() / "long.h5", folder_.path() / "again.h5");
   }

@@ -1,27 +1,18 @@
 // kvloupe export and gallery as a person calls them: files, exit codes, one clear line.
 
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
 namespace {
 
-struct ExportTest : ::testing::Test {
+struct ExportTest : ::testing::Test, test::Caller {
   void SetUp() override { test::write_synthetic_trace(folder / "t.h5"); }
 
-  int call(const std::vector<std::string>& words) {
-    const test::Called called = test::call(words);
-    error = called.error;
-    output = called.out;
-    return called.code;
-  }
   std::string trace() const { return (folder / "t.h5").string(); }
   std::string out(const char* name) const { return (folder / name).string(); }
 
   test::TemporaryFolder folder;
-  std::string error;
-  std::string output;
 };
 
 TEST_F(ExportTest, WritesEachFormat) {

@@ -6,15 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <unordered_set>
 
-#include "analysis/evaluation/evaluation.h"
 #include "app/cli/figure_options.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/request/command_line.h"
 #include "app/session/session.h"
 #include "app/session/view_catalog.h"
 #include "tests/app/shell_words.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/synthetic_evaluation.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::request {
@@ -47,8 +45,8 @@ struct FigureRequestTest : ::testing::TestWithParam<std::string> {
     inputs = new FigureInputs;
     inputs->traces = {std::make_shared<const Trace>(*folder / "full.h5")};
     inputs->other_loop = std::make_shared<const Trace>(*folder / "closed.h5");
-    inputs->evaluation = std::make_shared<const Evaluation>(
-        read_evaluation(test::write_synthetic_evaluation(*folder / "needle.json")));
+    inputs->evaluation =
+        test::results_of(test::write_synthetic_evaluation(*folder / "needle.json"));
   }
   static void TearDownTestSuite() {
     delete inputs;
@@ -66,8 +64,7 @@ struct FigureRequestTest : ::testing::TestWithParam<std::string> {
     FigureSettings settings;
   };
   static FigureSettings base() {
-    FigureSettings settings{.layer = 1, .head = 1, .policy = parse_policy("h2o+recent(20%)")};
-    return settings;
+    return FigureSettings{.layer = 1, .head = 1, .policy = parse_policy("h2o+recent(20%)")};
   }
   std::vector<Change> changes() const {
     const figure::Needs& needs = info().needs;
@@ -207,8 +204,7 @@ TEST(FigureRequestContent, ARewrittenTraceMakesAnotherRequest) {
   test::write_synthetic_trace(folder / "t.h5", options);
   const figure::FigureInfo& info = figure::find_figure("similarity");
   const auto open = [&] {
-    FigureInputs inputs{.traces = {std::make_shared<const Trace>(folder / "t.h5")}};
-    return inputs;
+    return FigureInputs{.traces = {std::make_shared<const Trace>(folder / "t.h5")}};
   };
   const FigureRequest before = make_request(info, {}, open());
   EXPECT_EQ(make_request(info, {}, open()), before);
@@ -221,10 +217,7 @@ TEST(FigureRequestContent, ARewrittenEvaluationMakesAnotherRequest) {
   test::TemporaryFolder folder;
   const auto path = test::write_synthetic_evaluation(folder / "needle.json");
   const figure::FigureInfo& info = figure::find_figure("needle-grid");
-  const auto open = [&] {
-    FigureInputs inputs{.evaluation = std::make_shared<const Evaluation>(read_evaluation(path))};
-    return inputs;
-  };
+  const auto open = [&] { return FigureInputs{.evaluation = test::results_of(path)}; };
   const FigureRequest before = make_request(info, {}, open());
   EXPECT_EQ(make_request(info, {}, open()), before);
   std::ofstream(path, std::ios::app) << "\n";

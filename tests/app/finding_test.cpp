@@ -1,5 +1,4 @@
 #include "app/session/finding.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::window {

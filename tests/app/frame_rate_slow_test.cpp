@@ -40,15 +40,14 @@ FrameCost measure(int frames, const std::function<void(int)>& frame) {
 
 struct DraggedBudget : WindowTest {
   void prepare() override {
-    SyntheticTraceOptions options{.layers = 4,
-                                  .query_heads = 8,
-                                  .heads = 4,
-                                  .head_dim = 32,
-                                  .prompt_length = 4096,
-                                  .generated = 0,
-                                  .block = 128,
-                                  .value_out_norms = false};
-    write_synthetic_trace(folder_.path() / "long.h5", options);
+    write_synthetic_trace(folder_.path() / "long.h5", {.layers = 4,
+                                                       .query_heads = 8,
+                                                       .heads = 4,
+                                                       .head_dim = 32,
+                                                       .prompt_length = 4096,
+                                                       .generated = 0,
+                                                       .block = 128,
+                                                       .value_out_norms = false});
   }
   /// Film strip first, in one tile or beside others.
   void open(WindowDriver& driver, const std::string& policy, int tiles = 1) {

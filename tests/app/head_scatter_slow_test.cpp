@@ -3,16 +3,12 @@
 
 #include <ctime>
 
-#include "analysis/evaluation/evaluation.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
-#include "app/scene/text_metrics.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {
 namespace {
@@ -72,10 +68,8 @@ TEST(HeadScatterSpeed, AChangeOfAxisIsDrawnWithinThreeTenthsOfASecond) {
     return static_cast<double>(std::clock() - from) / CLOCKS_PER_SEC;
   };
   std::clock_t start = std::clock();
-  const request::FigureMaker maker(
-      std::make_shared<const Evaluation>(read_evaluation(folder / "study.sqlite")));
+  const request::FigureMaker maker(test::results_of(folder / "study.sqlite"));
   const double opened = seconds(start);
-  const TextMetrics fonts;
   const FigureInfo& info = find_figure("head-scatter");
   double slowest = 0.0;
   for (int measure = 1; measure < 6; ++measure) {
@@ -84,7 +78,7 @@ TEST(HeadScatterSpeed, AChangeOfAxisIsDrawnWithinThreeTenthsOfASecond) {
     settings.choices = {{"x", name(measure)}, {"y", name(0)}, {"colour", name(measure + 6)}};
     start = std::clock();
     const MadeFigure made = maker.make(info, settings, test::unwatched);
-    const Scene scene = page_of(info, made, {}, fonts);
+    const Scene scene = page_of(info, made, {}, test::fonts());
     slowest = std::max(slowest, seconds(start));
     std::size_t points = 0;
     for (const PickPoints& set : scene.point_sets) points += set.points.size();

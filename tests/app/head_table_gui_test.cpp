@@ -2,7 +2,7 @@
 
 #include "app/figure/figures/overview_measures.h"
 #include "tests/app/window_test.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {

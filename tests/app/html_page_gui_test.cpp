@@ -3,11 +3,9 @@
 
 #include "analysis/output_file.h"
 #include "app/document/document.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
 #include "tests/app/chromium.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/made_page.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure::document {
@@ -33,7 +31,7 @@ struct HtmlInBrowserTest : ::testing::Test {
     write_whole_file(path, html);
     browser->open(path);
   }
-  void open_made_page() { open(write_page(test::made_page(fonts))); }
+  void open_made_page() { open(write_page(test::made_page(test::fonts()))); }
 
   static std::string svg(int figure) {
     return fmt::format("document.querySelector('[data-figure=\"{}\"] svg')", figure);
@@ -64,7 +62,6 @@ struct HtmlInBrowserTest : ::testing::Test {
     return list.get<std::vector<std::string>>();
   }
 
-  TextMetrics fonts;
   test::TemporaryFolder folder;
   std::optional<test::Chromium> browser;
 };
@@ -75,17 +72,17 @@ TEST_F(HtmlInBrowserTest, PointingSaysWhatIsThereAndMarksItInEveryFigure) {
   point(0, 20 + 9.5 * 8, 10 + 3.5 * 14);
   EXPECT_THAT(tip(), AllOf(StartsWith("Token 9 “word9”, step 3"), HasSubstr("<b>needle</b>"),
                            HasSubstr("step 3 reads token 18"), HasSubstr("T9 0.00900 S3")));
-  EXPECT_THAT(marks(0), ::testing::ElementsAre("rect 92,10 8x70", "rect 20,52 160x14"));
-  EXPECT_THAT(marks(1), ::testing::ElementsAre("rect 172,20 16x12"));
-  EXPECT_THAT(marks(2), ::testing::SizeIs(1));
-  EXPECT_THAT(marks(0, ".cross"), ::testing::SizeIs(1));
+  EXPECT_THAT(marks(0), ElementsAre("rect 92,10 8x70", "rect 20,52 160x14"));
+  EXPECT_THAT(marks(1), ElementsAre("rect 172,20 16x12"));
+  EXPECT_THAT(marks(2), SizeIs(1));
+  EXPECT_THAT(marks(0, ".cross"), SizeIs(1));
   EXPECT_THAT(marks(1, ".cross"), IsEmpty());
   EXPECT_EQ(browser->text("getComputedStyle(document.querySelector('.mark')).stroke"),
             "rgb(230, 159, 0)");
   // A name that would break a page is shown as it is.
   point(1, 10 + 18 + 8, 26);
   EXPECT_THAT(tip(), HasSubstr("“</script><script>window.broken = 1</script>”"));
-  EXPECT_THAT(marks(0), ::testing::ElementsAre("rect 28,10 8x70"));
+  EXPECT_THAT(marks(0), ElementsAre("rect 28,10 8x70"));
   // A point of a scatter plot, and what its axes say.
   point(2, 25 + 7 * 5, 20 + 17);
   EXPECT_THAT(tip(), AllOf(StartsWith("Token 5"), HasSubstr("T5 0.00500"),
@@ -102,11 +99,11 @@ TEST_F(HtmlInBrowserTest, HeadsAndMapsSayTheirs) {
   browser->value("document.querySelector('nav .next').click()");
   point(3, 20 + 45, 10 + 50);
   EXPECT_THAT(tip(), AllOf(StartsWith("Layer 2, head 1"), HasSubstr("L2 H1")));
-  EXPECT_THAT(marks(3), ::testing::ElementsAre("rect 50,50 30x20", "rect 130,50 30x20"));
+  EXPECT_THAT(marks(3), ElementsAre("rect 50,50 30x20", "rect 130,50 30x20"));
   point(4, 20 + 4 * 2.5, 10 + 4 * 7.5);
   EXPECT_THAT(tip(), AllOf(StartsWith("Key 2 "), HasSubstr(", query 7 “word7”"),
                            HasSubstr("T2 0.00200 Q7 12\u2009345")));
-  EXPECT_THAT(marks(4), ::testing::SizeIs(2));
+  EXPECT_THAT(marks(4), SizeIs(2));
 }
 
 TEST_F(HtmlInBrowserTest, KeysMoveThePointedTarget) {
@@ -128,7 +125,7 @@ TEST_F(HtmlInBrowserTest, KeysMoveThePointedTarget) {
   // Enter holds it, also when the pointer is elsewhere; Esc lets go.
   browser->press("Enter");
   browser->press("ArrowRight");
-  EXPECT_THAT(marks(1, ".held"), ::testing::ElementsAre("rect 10,20 16x12"));
+  EXPECT_THAT(marks(1, ".held"), ElementsAre("rect 10,20 16x12"));
   browser->press("Escape");
   EXPECT_THAT(marks(1, ".held"), IsEmpty());
   EXPECT_EQ(tip(), "");
@@ -154,7 +151,7 @@ TEST_F(HtmlInBrowserTest, AClickHoldsAndASecondLetsGo) {
   const auto [x, y] = at(1, 18, 26);
   browser->click(x, y);
   browser->move(5, 5);
-  EXPECT_THAT(marks(0, ".held"), ::testing::SizeIs(1));
+  EXPECT_THAT(marks(0, ".held"), SizeIs(1));
   browser->click(x, y);
   browser->move(5, 5);
   EXPECT_THAT(marks(0, ".held"), IsEmpty());
@@ -248,7 +245,7 @@ TEST_F(HtmlInBrowserTest, PrintsEveryPageWithoutControls) {
 
 TEST_F(HtmlInBrowserTest, ItsMarkupIsReadAsXmlToo) {
   open_made_page();
-  const std::string source = write_page(test::made_page(fonts));
+  const std::string source = write_page(test::made_page(test::fonts()));
   EXPECT_EQ(browser->text("(() => { const d = new DOMParser().parseFromString(" +
                           nlohmann::json(source).dump() +
                           ", 'application/xhtml+xml'); const e = d.querySelector('parsererror');"
@@ -257,17 +254,16 @@ TEST_F(HtmlInBrowserTest, ItsMarkupIsReadAsXmlToo) {
 }
 
 TEST_F(HtmlInBrowserTest, EveryFigureOpensAndSaysWhatItsTargetsSay) {
-  test::SyntheticTraceOptions options{.lm_head = true};
-  const request::FigureMaker maker(test::open_synthetic_trace(folder / "t.h5", options));
+  const request::FigureMaker maker(test::open_synthetic_trace(folder / "t.h5", {.lm_head = true}));
   int opened = 0;
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation || info.needs.fewest_traces > 1 || info.needs.both_loops) continue;
     SCOPED_TRACE(info.name);
     const MadeFigure made = maker.make(info, {}, test::unwatched);
-    open(figure_page(info, made, {}, fonts));
+    open(figure_page(info, made, {}, test::fonts()));
     EXPECT_THAT(browser->complaints(), IsEmpty());
     ++opened;
-    const Scene scene = page_of(info, made, {}, fonts);
+    const Scene scene = page_of(info, made, {}, test::fonts());
     // The middle of the first thing that can be pointed at.
     Point place;
     if (!scene.point_sets.empty()) {

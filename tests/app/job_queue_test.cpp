@@ -71,12 +71,15 @@ TEST(JobQueue, ClosingCancelsWhatRuns) {
   EXPECT_TRUE(cancelled);
 }
 
-TEST(Computed, ShowsPartialThenFinalValues) {
-  JobQueue queue(1);
+struct ComputedSlot : testing::Test {
+  JobQueue queue{1};
   Computed<int> slot;
   std::promise<void> gate;
-  auto open = gate.get_future().share();
-  slot.request(queue, "a", [open](Progress&, const Computed<int>::Publish& publish) {
+  std::shared_future<void> open = gate.get_future().share();
+};
+
+TEST_F(ComputedSlot, ShowsPartialThenFinalValues) {
+  slot.request(queue, "a", [open = open](Progress&, const Computed<int>::Publish& publish) {
     publish(1);
     open.wait();
     return 2;
@@ -89,23 +92,21 @@ TEST(Computed, ShowsPartialThenFinalValues) {
   EXPECT_EQ(*slot.current(), 2);
 }
 
-TEST(Computed, ANewerKeyCancelsTheOlderAndStaleResultsAreNeverShown) {
+TEST_F(ComputedSlot, ANewerKeyCancelsTheOlderAndStaleResultsAreNeverShown) {
   JobQueue queue(2);
-  Computed<int> slot;
   slot.request(queue, "first", [](Progress&, const auto&) { return 1; });
   ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
 
-  std::promise<void> gate;
-  auto open = gate.get_future().share();
   std::atomic<bool> late_started = false;
   std::atomic<bool> late_done = false;
-  slot.request(queue, "late", [open, &late_started, &late_done](Progress&, const auto& publish) {
-    late_started = true;
-    open.wait();
-    publish(2);  // ignores its cancellation
-    late_done = true;
-    return 2;
-  });
+  slot.request(queue, "late",
+               [open = open, &late_started, &late_done](Progress&, const auto& publish) {
+                 late_started = true;
+                 open.wait();
+                 publish(2);  // ignores its cancellation
+                 late_done = true;
+                 return 2;
+               });
   ASSERT_TRUE(eventually([&] { return late_started.load(); }));
   EXPECT_EQ(slot.current(), nullptr);
   EXPECT_EQ(*slot.value(), 1) << "the old picture stays until the new one is there";
@@ -116,14 +117,10 @@ TEST(Computed, ANewerKeyCancelsTheOlderAndStaleResultsAreNeverShown) {
   EXPECT_EQ(slot.held().key, "newest");
 }
 
-TEST(Computed, WhileKeysKeepChangingTheJobUnderWayIsSeenButNeverAsCurrent) {
-  JobQueue queue(1);
-  Computed<int> slot;
-  std::promise<void> gate;
-  auto open = gate.get_future().share();
+TEST_F(ComputedSlot, WhileKeysKeepChangingTheJobUnderWayIsSeenButNeverAsCurrent) {
   constexpr auto kRest = 10000ms;
-  const auto work = [open](int value) {
-    return [open, value](Progress&, const auto&) {
+  const auto work = [this](int value) {
+    return [open = open, value](Progress&, const auto&) {
       open.wait();
       return value;
     };
@@ -145,9 +142,7 @@ TEST(Computed, WhileKeysKeepChangingTheJobUnderWayIsSeenButNeverAsCurrent) {
   EXPECT_EQ(*slot.current(), 3);
 }
 
-TEST(Computed, AKeyThatStaysReplacesTheJobUnderWay) {
-  JobQueue queue(1);
-  Computed<int> slot;
+TEST_F(ComputedSlot, AKeyThatStaysReplacesTheJobUnderWay) {
   std::atomic<bool> cancelled = false;
   slot.request(queue, "endless", [&](Progress& progress, const auto&) -> int {
     try {
@@ -169,9 +164,7 @@ TEST(Computed, AKeyThatStaysReplacesTheJobUnderWay) {
   EXPECT_EQ(*slot.current(), 2);
 }
 
-TEST(Computed, WantingAnotherKeyMakesTheOldValueStale) {
-  JobQueue queue(1);
-  Computed<int> slot;
+TEST_F(ComputedSlot, WantingAnotherKeyMakesTheOldValueStale) {
   slot.request(queue, "old", [](Progress&, const auto&) { return 1; });
   ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
   slot.want("new");
@@ -212,13 +205,9 @@ TEST(Computed, AKeyThatComesBackAfterItsJobWasCancelledIsComputed) {
   }
 }
 
-TEST(Computed, APartialResultIsCurrentButNotComplete) {
-  JobQueue queue(1);
-  Computed<int> slot;
-  std::promise<void> gate;
-  auto open = gate.get_future().share();
+TEST_F(ComputedSlot, APartialResultIsCurrentButNotComplete) {
   EXPECT_FALSE(slot.whole());
-  slot.request(queue, "a", [open](Progress&, const Computed<int>::Publish& publish) {
+  slot.request(queue, "a", [open = open](Progress&, const Computed<int>::Publish& publish) {
     publish(1);
     open.wait();
     return 2;
@@ -231,9 +220,7 @@ TEST(Computed, APartialResultIsCurrentButNotComplete) {
   EXPECT_FALSE(slot.whole()) << "what is there belongs to another key";
 }
 
-TEST(Computed, AStoppedJobKeepsItsPartAndGoesOnOnlyWhenToldTo) {
-  JobQueue queue(1);
-  Computed<int> slot;
+TEST_F(ComputedSlot, AStoppedJobKeepsItsPartAndGoesOnOnlyWhenToldTo) {
   std::atomic<int> runs = 0;
   const auto work = [&](Progress& progress, const Computed<int>::Publish& publish) {
     publish(1);
@@ -264,9 +251,7 @@ TEST(Computed, AStoppedJobKeepsItsPartAndGoesOnOnlyWhenToldTo) {
   EXPECT_FALSE(slot.stopped()) << "it had come to its end";
 }
 
-TEST(Computed, AskingAgainForTheSameKeyDoesNotComputeAgain) {
-  JobQueue queue(1);
-  Computed<int> slot;
+TEST_F(ComputedSlot, AskingAgainForTheSameKeyDoesNotComputeAgain) {
   std::atomic<int> runs = 0;
   for (int i = 0; i < 5; ++i) {
     slot.request(queue, "same", [&](Progress&, const auto&) { return ++runs; });
@@ -275,14 +260,12 @@ TEST(Computed, AskingAgainForTheSameKeyDoesNotComputeAgain) {
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Computed, AFailureBecomesOneLineAndKeepsTheQueueAlive) {
-  JobQueue queue(1);
-  Computed<int> slot;
+TEST_F(ComputedSlot, AFailureBecomesOneLineAndKeepsTheQueueAlive) {
   slot.request(queue, "bad", [](Progress&, const auto&) -> int {
     throw WorkError("layer 2, head 0, token 17: not a number");
   });
   ASSERT_TRUE(eventually([&] { return !slot.computing(); }));
-  EXPECT_THAT(slot.error(), testing::HasSubstr("token 17"));
+  EXPECT_THAT(slot.error(), HasSubstr("token 17"));
   EXPECT_EQ(slot.current(), nullptr);
   slot.request(queue, "good", [](Progress&, const auto&) { return 7; });
   ASSERT_TRUE(eventually([&] { return slot.current() != nullptr; }));
@@ -301,7 +284,7 @@ TEST(JobProgress, SaysHowFarAndHowLong) {
   const auto left = progress.seconds_left();
   ASSERT_TRUE(left);
   EXPECT_NEAR(*left, progress.seconds(), 0.2) << "half is done";
-  EXPECT_THAT(how_far(progress), testing::StartsWith("50 %, about "));
+  EXPECT_THAT(how_far(progress), StartsWith("50 %, about "));
 }
 
 TEST(JobProgress, CountsWhatAPersonCanCount) {

@@ -37,8 +37,7 @@ struct Keyboard : WindowTest {
   void open_trace() {
     driver().workspace.state = window::default_state();
     const auto path = folder_.path() / "small.h5";
-    SyntheticTraceOptions options{.layers = 3, .clusters = 4};
-    write_synthetic_trace(path, options);
+    write_synthetic_trace(path, {.layers = 3, .clusters = 4});
     driver().workspace.open(path.string());
     driver().settle();
     ASSERT_EQ(driver().workspace.notice, "");

@@ -2,7 +2,6 @@
 #include "analysis/trace/model_files.h"
 #include "app/window/state/jobs.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::window {
@@ -54,7 +53,7 @@ TEST_F(Models, AGgufFileIsAModelToo) {
   known.add(kOne, file);
   known.add(kTwo, other);
   EXPECT_THAT(known.folders(), ElementsAre(file)) << "the other only has the name of one";
-  EXPECT_THAT(offered_models(known, kOne, other), testing::Contains(file));
+  EXPECT_THAT(offered_models(known, kOne, other), Contains(file));
   EXPECT_EQ(model_title(file), "m.gguf");
 }
 

@@ -2,11 +2,10 @@
 // it, every number is known, every condition can be computed.
 
 #include "analysis/trace/segments.h"
-#include "app/lesson/written_lesson.h"
 #include "app/lesson/page_view.h"
-#include "app/scene/text_metrics.h"
+#include "app/lesson/written_lesson.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::lesson {
 namespace {
@@ -80,8 +79,7 @@ void check(const Lesson& lesson, const fs::path& cache) {
     const Value value = evaluate(page.task->when, state, test::unwatched);
     EXPECT_FALSE(std::isnan(std::get<double>(value))) << page.task->when.text();
   }
-  const figure::TextMetrics fonts;
-  const WrittenLesson handout = make_handout(lesson, traces, fonts, test::unwatched);
+  const WrittenLesson handout = make_handout(lesson, traces, test::fonts(), test::unwatched);
   EXPECT_THAT(handout.problems, IsEmpty());
   EXPECT_LT(handout.bytes.size(), std::size_t{20} << 20U);
 }

@@ -4,7 +4,6 @@
 #include "analysis/policy/kit/spec.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/page_view.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::lesson {
@@ -404,7 +403,7 @@ TEST_F(LessonOnATrace, AFigureOfTwoLoopsTakesTheRunOfItsPolicy) {
        {std::pair{"tova", "tova.h5"}, {"h2o", "h2o.h5"}, {"keydiff", "h2o.h5"}}) {
     figure.settings.policy = parse_policy(policy);
     const auto made = make_figure(figure, traces, test::unwatched);
-    EXPECT_THAT(made.settings, ::testing::Contains(std::pair<std::string, std::string>(
+    EXPECT_THAT(made.settings, Contains(std::pair<std::string, std::string>(
                                    "trace", std::string("t.h5, ") + file)));
   }
   traces.closed.clear();

@@ -6,7 +6,6 @@
 #include "app/lesson/written_lesson.h"
 #include "tests/support/kinds_trace.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::lesson {

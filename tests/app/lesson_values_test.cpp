@@ -5,9 +5,8 @@
 #include "app/lesson/page_view.h"
 #include "app/lesson/values.h"
 #include "app/session/view_catalog.h"
-#include "tests/naive/naive_replay.h"
+#include "tests/naive/naive_roles.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::lesson {
@@ -40,27 +39,18 @@ struct LessonValues : ::testing::Test {
   }
   LessonState state() { return lesson_state(traces, workspace, playing); }
 
-  /// Softmax of one query over what it sees, in double. [query + 1]
-  std::vector<double> attention(int layer, int query_head, int query) const {
-    const Matrix& q = states.query[layer][query_head];
-    const Matrix& k = states.key[layer][states.model.head_of(query_head)];
-    std::vector<double> weights;
-    double sum = 0.0;
-    for (int key = 0; key <= query; ++key) {
-      double logit = 0.0;
-      for (Eigen::Index c = 0; c < q.cols(); ++c)
-        logit += static_cast<double>(q(query, c)) * static_cast<double>(k(key, c));
-      weights.push_back(std::exp(logit * states.run.attention_scale));
-      sum += weights.back();
-    }
-    for (double& weight : weights) weight /= sum;
-    return weights;
+  /// Softmax of every query over what it sees, in double. [T][query + 1]
+  std::vector<std::vector<double>> attention(int layer, int query_head) const {
+    return naive::full_attention(states.query[layer][query_head],
+                                 states.key[layer][states.model.head_of(query_head)],
+                                 states.run.attention_scale, 0);
   }
   /// Mean over the queries from 1 on of what they give token 0.
   double rest(int layer, int query_head) const {
     double sum = 0.0;
     const int length = states.run.tokens();
-    for (int query = 1; query < length; ++query) sum += attention(layer, query_head, query)[0];
+    const auto weights = attention(layer, query_head);
+    for (int query = 1; query < length; ++query) sum += weights[query][0];
     return sum / (length - 1);
   }
   static double median(std::vector<double> values) {
@@ -306,20 +296,21 @@ TEST_F(LessonValues, MeasuresOfEveryScopeHaveAValue) {
 
 TEST_F(LessonValues, OfAttentionAndKeysAreThoseOfPlainLoops) {
   workspace.selection.query_head = 2;
-  EXPECT_NEAR(number("attention(60, 0)"), attention(1, 2, 60)[0], 1e-5);
-  EXPECT_NEAR(number("attention(60, 60)"), attention(1, 2, 60)[60], 1e-5);
+  EXPECT_NEAR(number("attention(60, 0)"), attention(1, 2)[60][0], 1e-5);
+  EXPECT_NEAR(number("attention(60, 60)"), attention(1, 2)[60][60], 1e-5);
   EXPECT_EQ(number("attention(60, 61)"), 0.0) << "what comes later is not seen";
   EXPECT_TRUE(std::isnan(number("attention(60, 104)")));
   workspace.selection.query_head = -1;
-  EXPECT_NEAR(number("attention(60, 3)"), (attention(1, 2, 60)[3] + attention(1, 3, 60)[3]) / 2,
+  EXPECT_NEAR(number("attention(60, 3)"), (attention(1, 2)[60][3] + attention(1, 3)[60][3]) / 2,
               1e-5);
 
   // Without token 5, as the formula has it: the softmax over the others.
   double error = 0.0;
   for (int g = 2; g < 4; ++g) {
     const Matrix& v = states.value[1][1];
+    const auto weights = attention(1, g);
     for (int query = 6; query < 104; ++query) {
-      const std::vector<double> a = attention(1, g, query);
+      const std::vector<double>& a = weights[query];
       Eigen::RowVectorXd all = Eigen::RowVectorXd::Zero(16), others = Eigen::RowVectorXd::Zero(16);
       for (int key = 0; key <= query; ++key) {
         const Eigen::RowVectorXd part = a[key] * v.row(key).cast<double>();
@@ -348,9 +339,9 @@ TEST_F(LessonValues, OfReadersAreThoseOfPlainLoops) {
   for (const auto& [layer, head] : test::cells(2, 2)) {
     double sum = 0.0;
     for (int query_head = 2 * head; query_head < 2 * head + 2; ++query_head) {
+      const auto weights = attention(layer, query_head);
       for (int query = prompt; query + 1 < length; ++query) {
-        const std::vector<double> row = attention(layer, query_head, query);
-        for (int key = 0; key < prompt; ++key) sum += row[key];
+        for (int key = 0; key < prompt; ++key) sum += weights[query][key];
       }
     }
     readers.push_back({sum / (2.0 * (length - 1 - prompt)), {layer, head}});

@@ -1,15 +1,14 @@
 // A lesson as a web page: its texts, figures, sliders, and what could not be shown.
 
 #include "analysis/output_file.h"
-#include "app/cli/commands.h"
 #include "app/document/set_text.h"
 #include "app/job/assets.h"
 #include "app/lesson/web_page.h"
 #include "app/lesson/written_lesson.h"
 #include "tests/app/cli_call.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/well_formed.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::lesson {
@@ -60,9 +59,8 @@ struct LessonWebPageTest : ::testing::Test {
 TEST_F(LessonWebPageTest, HoldsTextsFiguresAndASlider) {
   LessonTraces traces;
   traces.trace = std::make_shared<const Trace>(folder / "t.h5");
-  const figure::TextMetrics fonts;
   const WrittenLesson page =
-      make_web_page(read_lesson(folder / "heads.md"), traces, fonts, test::unwatched);
+      make_web_page(read_lesson(folder / "heads.md"), traces, test::fonts(), test::unwatched);
   EXPECT_THAT(test::why_not_well_formed(page.bytes), IsEmpty());
   EXPECT_LT(page.bytes.size(), 1'000'000U);
   EXPECT_THAT(page.bytes,
@@ -97,23 +95,15 @@ TEST_F(LessonWebPageTest, ASliderHasTheWantedStepAndBothEnds) {
     EXPECT_EQ(steps.front(), 0);
     EXPECT_EQ(steps.back(), 333);
     EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
-    EXPECT_THAT(steps, ::testing::Contains(wanted));
+    EXPECT_THAT(steps, Contains(wanted));
   }
 }
 
 TEST_F(LessonWebPageTest, TheCommandWritesItAndSaysWhatIsWrong) {
-  std::vector<std::string> words{"kvloupe",
-                                 "lesson",
-                                 (folder / "heads.md").string(),
-                                 "--html",
-                                 (folder / "heads.html").string(),
-                                 "--trace",
-                                 (folder / "t.h5").string()};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 1);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("no-such-view"));
+  const test::Called called = test::call(
+      {"lesson", folder / "heads.md", "--html", folder / "heads.html", "--trace", folder / "t.h5"});
+  EXPECT_EQ(called.code, 1);
+  EXPECT_THAT(called.error, HasSubstr("no-such-view"));
   EXPECT_GT(std::filesystem::file_size(folder / "heads.html"), 50'000U);
 }
 
@@ -145,16 +135,11 @@ when: budget < 0.1
 {{segment_first("needle")}} is not known, but this text is.
 )";
 
-struct HandoutTest : ::testing::Test {
+struct HandoutTest : ::testing::Test, test::Caller {
   void SetUp() override {
+    command = {"lesson"};
     test::write_synthetic_trace(folder / "t.h5");
     std::ofstream(folder / "l.md") << kHandout;
-  }
-  int call(const std::vector<std::string>& words) {
-    const test::Called called = test::call({"lesson"}, words);
-    error = called.error;
-    output = called.out;
-    return called.code;
   }
   std::string path(const char* name) const { return (folder / name).string(); }
   /// The text that a reader of the PDF can select.
@@ -170,7 +155,6 @@ struct HandoutTest : ::testing::Test {
     return test::file_text(out);
   }
   test::TemporaryFolder folder;
-  std::string error, output;
 };
 
 TEST_F(HandoutTest, HoldsTheTextWithItsNumbersTheFiguresAndTheSource) {
@@ -190,10 +174,10 @@ TEST_F(HandoutTest, HoldsTheTextWithItsNumbersTheFiguresAndTheSource) {
   const std::string info = about("l.pdf", "pdfinfo");
   EXPECT_THAT(info, HasSubstr("Title:           Sinks on paper"));
   EXPECT_THAT(info, HasSubstr("A4"));
-  const std::string fonts = about("l.pdf", "pdffonts");
-  EXPECT_THAT(fonts, HasSubstr("Inter"));
-  EXPECT_THAT(fonts, HasSubstr("JetBrains"));
-  EXPECT_THAT(fonts, Not(HasSubstr(" no  "))) << "a font is not embedded:\n" << fonts;
+  const std::string embedded = about("l.pdf", "pdffonts");
+  EXPECT_THAT(embedded, HasSubstr("Inter"));
+  EXPECT_THAT(embedded, HasSubstr("JetBrains"));
+  EXPECT_THAT(embedded, Not(HasSubstr(" no  "))) << "a font is not embedded:\n" << embedded;
   EXPECT_THAT(about("l.pdf", "pdfinfo -url"), HasSubstr("https://arxiv.org/abs/2309.17453"));
 }
 
@@ -283,13 +267,11 @@ struct SetText : ::testing::Test {
   }
   static std::vector<std::string> texts(const figure::document::Fragment& fragment) {
     std::vector<std::string> all;
-    for (const figure::Item& item : fragment.items) {
-      if (const auto* text = std::get_if<figure::Text>(&item)) all.push_back(text->text);
-    }
+    for (const figure::Text& text : test::items_of<figure::Text>(fragment))
+      all.push_back(text.text);
     return all;
   }
-  figure::TextMetrics fonts;
-  figure::Style style = figure::make_style(fonts);
+  figure::Style style = figure::make_style(test::fonts());
   figure::document::TextLook look;
 };
 
@@ -299,11 +281,9 @@ TEST_F(SetText, LinesFitAndNoWordIsLost) {
   for (const double width : {60.0, 100.0, 180.0, 2000.0}) {
     const auto fragment = set(words, width);
     std::string joined;
-    for (const figure::Item& item : fragment.items) {
-      const auto* text = std::get_if<figure::Text>(&item);
-      if (text == nullptr) continue;
-      EXPECT_LE(text->anchor.x + text->width, width + 0.01) << text->text;
-      joined += text->text;
+    for (const figure::Text& text : test::items_of<figure::Text>(fragment)) {
+      EXPECT_LE(text.anchor.x + text.width, width + 0.01) << text.text;
+      joined += text.text;
     }
     std::erase(joined, ' ');
     EXPECT_EQ(joined, "Manyheadsgivemostoftheirattentiontothefirsttoken,whichsaysnothing.");

@@ -1,21 +1,15 @@
 // The numbers of the figures of runs in the model's own cache (drift, evaluations) and of single
 // evictions (CAOTE), read from their CSV, beside plain loops and the naive twins.
 
-#include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/drift.h"
-#include "analysis/replay/replay.h"
 #include "analysis/trace/trace_final_norm.h"
-#include "app/cli/commands.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/app/cli_call.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/naive/naive_logits.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/naive/naive_replay.h"
 #include "tests/support/synthetic_evaluation.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -46,9 +40,8 @@ struct ModelFigures : ::testing::Test {
     return maker.make(find_figure(name), settings, test::unwatched);
   }
   static request::FigureSettings settings(const std::string& policy) {
-    request::FigureSettings s{.policy = parse_policy(policy),
-                              .budget = parse_budget(std::to_string(kBudget))};
-    return s;
+    return request::FigureSettings{.policy = parse_policy(policy),
+                                   .budget = parse_budget(std::to_string(kBudget))};
   }
   /// By a plain replay in double: what each head of a layer retains after each step.
   std::vector<std::vector<naive::HeadStep>> naive_steps(const Trace& trace, int layer,
@@ -181,7 +174,7 @@ TEST_F(ModelFigures, RunsThatCannotBeComparedAreRefused) {
 
 TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
   const auto path = test::write_synthetic_evaluation(folder / "needle.json");
-  const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
+  const auto evaluation = test::results_of(path);
   request::FigureSettings wanted;
   wanted.budget = parse_budget("30%");  // nearest: 25%, the second
   int places = 0;
@@ -205,7 +198,7 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
                 Contains(Pair("budget", "25%")));
   }
   EXPECT_THAT(make(request::FigureMaker(evaluation), "perplexity-budget", wanted).settings,
-              testing::Not(Contains(Key("budget"))));
+              Not(Contains(Key("budget"))));
   int points = 0;
   for (const Row& row :
        rows_of(*make(request::FigureMaker(evaluation), "perplexity-budget").figure)) {
@@ -235,7 +228,7 @@ TEST_F(ModelFigures, NeedlesAreCountedPlaceByPlace) {
 
 TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
   const auto path = test::write_synthetic_evaluation(folder / "loss.json", false);
-  const auto evaluation = std::make_shared<const Evaluation>(read_evaluation(path));
+  const auto evaluation = test::results_of(path);
   const request::FigureMaker maker(evaluation);
   for (const auto& [measure, column] : {std::pair{"perplexity", "perplexity_difference"},
                                         {"loss", "loss_difference_nats"},
@@ -265,8 +258,8 @@ TEST_F(ModelFigures, PerplexityIsOfTheMeanLossAndLessTheFullCaches) {
 }
 
 TEST_F(ModelFigures, ARescueShowsEveryHeadAndNamesTheSmallestSets) {
-  const request::FigureMaker maker(std::make_shared<const Evaluation>(
-      read_evaluation(test::write_synthetic_rescue(folder / "rescue.json"))));
+  const request::FigureMaker maker(
+      test::results_of(test::write_synthetic_rescue(folder / "rescue.json")));
   const MadeFigure made = make(maker, "rescue");
   const std::vector<Row> rows = rows_of(*made.figure);
   ASSERT_EQ(rows.size(), 6U);
@@ -290,25 +283,23 @@ TEST_F(ModelFigures, ARescueShowsEveryHeadAndNamesTheSmallestSets) {
               HasSubstr("Rank correlation of a with the log-probability in b: 1.00"));
   EXPECT_THAT(made.figure->value_text({.layer = 2, .head = 0}), HasSubstr("kept +2 nats (right)"));
   // The heads are listed by what the model gains where they keep the tokens.
-  TextMetrics fonts;
   std::vector<std::string> names;
-  for (const Item& item : page_of(find_figure("rescue"), made, {}, fonts).items) {
-    const Text* text = std::get_if<Text>(&item);
-    if (text && text->text.size() == 3 && text->text[1] == '.') names.push_back(text->text);
+  for (const Text& text : test::items_of<Text>(test::scene_of("rescue", made))) {
+    if (text.text.size() == 3 && text.text[1] == '.') names.push_back(text.text);
   }
   names.resize(std::min<std::size_t>(names.size(), 6));
   EXPECT_THAT(names, ElementsAre("2.1", "2.0", "1.1", "1.0", "0.1", "0.0"));
   EXPECT_THROW(make(maker, "needle-grid"), WorkError);
   EXPECT_THROW(make(maker, "perplexity-budget"), WorkError);
   EXPECT_THROW(make(maker, "layer-drift"), WorkError);
-  const request::FigureMaker needles(std::make_shared<const Evaluation>(
-      read_evaluation(test::write_synthetic_evaluation(folder / "needle.json"))));
+  const request::FigureMaker needles(
+      test::results_of(test::write_synthetic_evaluation(folder / "needle.json")));
   EXPECT_THROW(make(needles, "rescue"), WorkError);
 }
 
 TEST_F(ModelFigures, LeaveOneOutShowsEveryHeadThatWasRun) {
   const auto path = test::write_synthetic_rescue(folder / "rescue.json");
-  const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
+  const request::FigureMaker maker(test::results_of(path));
   const MadeFigure made = make(maker, "cause-scatter");
   const std::vector<Row> rows = rows_of(*made.figure);
   ASSERT_EQ(rows.size(), 6U);
@@ -332,15 +323,15 @@ TEST_F(ModelFigures, LeaveOneOutShowsEveryHeadThatWasRun) {
   EXPECT_THAT(made.figure->caption(), HasSubstr("without signs: a, 0.43"));
   EXPECT_THAT(made.figure->caption(), HasSubstr("6 of 6 heads were run"));
   EXPECT_THAT(made.figure->value_text({.layer = 2, .head = 1}), HasSubstr("fall 1.50 nats"));
-  const request::FigureMaker needles(std::make_shared<const Evaluation>(
-      read_evaluation(test::write_synthetic_evaluation(folder / "needle.json"))));
+  const request::FigureMaker needles(
+      test::results_of(test::write_synthetic_evaluation(folder / "needle.json")));
   EXPECT_THROW(make(needles, "cause-scatter"), WorkError);
 }
 
 TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
   for (const bool needles : {true, false}) {
     const auto path = test::write_synthetic_evaluation(folder / "results.json", needles);
-    const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
+    const request::FigureMaker maker(test::results_of(path));
     for (const auto& [measure, column] :
          {std::pair{"distance", "mean_relative_distance"}, {"cosine", "mean_cosine_distance"}}) {
       request::FigureSettings wanted;
@@ -366,8 +357,7 @@ TEST_F(ModelFigures, HiddenStatesDriftByTheMeanOfTheRunsAtTheNearestBudget) {
   std::ofstream(folder / "old.json")
       << R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":"perplexity"},"runs":[)"
       << R"({"policy":"full","budget":"full","entries":9,"length":9,"tokens":9,"loss":2}]})";
-  const request::FigureMaker old(
-      std::make_shared<const Evaluation>(read_evaluation(folder / "old.json")));
+  const request::FigureMaker old(test::results_of(folder / "old.json"));
   EXPECT_THROW(make(old, "layer-drift"), WorkError);
   EXPECT_THROW(make(request::FigureMaker(full), "layer-drift"), UsageError);
 }
@@ -380,20 +370,16 @@ TEST_F(ModelFigures, AModelOfManyLayersShowsWhatEntersTheHeadByName) {
       R"({{"policy":"h2o","budget":"9","entries":9,"length":9,"tokens":9,"loss":2,)"
       R"("hidden_distance":[{}],"normed_distance":0.3}}]}})",
       layers);
-  const request::FigureMaker maker(
-      std::make_shared<const Evaluation>(read_evaluation(folder / "many.json")));
+  const request::FigureMaker maker(test::results_of(folder / "many.json"));
   const MadeFigure made = make(maker, "layer-drift");
   const std::vector<Row> rows = rows_of(*made.figure);
   EXPECT_EQ(rows.size(), 82U);
   EXPECT_EQ(rows.back().at("after_layer"), "norm");
-  TextMetrics fonts;
   for (const char* size : {"85x60mm", "178x100mm", "50x50mm"}) {
     FileOptions options{.size = parse_page_size(size)};
     int shown = 0;
-    for (const Item& item : page_of(find_figure("layer-drift"), made, options, fonts).items) {
-      if (const Text* text = std::get_if<Text>(&item)) {
-        shown += text->text == "norm";
-      }
+    for (const Text& text : test::items_of<Text>(test::scene_of("layer-drift", made, options))) {
+      shown += text.text == "norm";
     }
     EXPECT_EQ(shown, 1) << size;
   }
@@ -410,14 +396,12 @@ TEST_F(ModelFigures, StatesWithRandomEvictionAreALineOfChance) {
   std::ofstream(folder / "chance.json")
       << R"({"format":"kvloupe-eval","format_version":1,"settings":{"task":"perplexity"},)"
       << R"("runs":[)" << runs << "]}";
-  const request::FigureMaker maker(
-      std::make_shared<const Evaluation>(read_evaluation(folder / "chance.json")));
+  const request::FigureMaker maker(test::results_of(folder / "chance.json"));
   const MadeFigure made = make(maker, "layer-drift");
   std::map<std::string, int> points;
   for (const Row& row : rows_of(*made.figure)) ++points[row.at("line")];
   EXPECT_EQ(points, (std::map<std::string, int>{{"h2o", 3}, {"random", 3}}));
-  TextMetrics fonts;
-  const Scene scene = page_of(find_figure("layer-drift"), made, {}, fonts);
+  const Scene scene = test::scene_of("layer-drift", made);
   EXPECT_TRUE(std::any_of(scene.items.begin(), scene.items.end(), [](const Item& item) {
     const Text* text = std::get_if<Text>(&item);
     return text != nullptr && text->text.starts_with("random, ");  // cut where narrow
@@ -425,34 +409,26 @@ TEST_F(ModelFigures, StatesWithRandomEvictionAreALineOfChance) {
 }
 
 TEST_F(ModelFigures, ExportReadsBothAndRefusesWhatIsNeither) {
-  const auto call = [&](std::vector<std::string> words, std::string& error) {
-    words.insert(words.begin(), "kvloupe");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    ::testing::internal::CaptureStderr();
-    const int code = cli::run(static_cast<int>(argv.size()), argv.data());
-    error = ::testing::internal::GetCapturedStderr();
-    return code;
-  };
   const std::string needle = test::write_synthetic_evaluation(folder / "needle.json").string();
   const std::string trace = full->path().string(), other = closed->path().string();
   const std::string out = (folder / "x.svg").string();
-  std::string error;
-  EXPECT_EQ(call({"export", trace, needle, "--figure", "needle-grid", "-o", out}, error), 2)
-      << error;
-  EXPECT_EQ(call({"export", trace, "--figure", "needle-grid", "-o", out}, error), 1);
-  EXPECT_THAT(error, HasSubstr("full.h5: "));
-  EXPECT_EQ(call({"export", needle, "--figure", "filmstrip", "-o", out}, error), 1);
-  EXPECT_EQ(call({"export", trace, "--figure", "drift", "-o", out}, error), 2);
+  test::Caller kvloupe;
+  EXPECT_EQ(kvloupe.call({"export", trace, needle, "--figure", "needle-grid", "-o", out}), 2)
+      << kvloupe.error;
+  EXPECT_EQ(kvloupe.call({"export", trace, "--figure", "needle-grid", "-o", out}), 1);
+  EXPECT_THAT(kvloupe.error, HasSubstr("full.h5: "));
+  EXPECT_EQ(kvloupe.call({"export", needle, "--figure", "filmstrip", "-o", out}), 1);
+  EXPECT_EQ(kvloupe.call({"export", trace, "--figure", "drift", "-o", out}), 2);
   std::ofstream(folder / "cut.json") << R"({"format":"kvloupe-eval","format_version":1,"runs":[)";
-  EXPECT_EQ(
-      call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget", "-o", out},
-           error),
-      1);
-  EXPECT_THAT(error, HasSubstr("not valid JSON"));
+  EXPECT_EQ(kvloupe.call({"export", (folder / "cut.json").string(), "--figure", "perplexity-budget",
+                          "-o", out}),
+            1);
+  EXPECT_THAT(kvloupe.error, HasSubstr("not valid JSON"));
   EXPECT_FALSE(std::filesystem::exists(out));
-  EXPECT_EQ(call({"export", needle, "--figure", "needle-grid", "-o", out}, error), 0) << error;
-  EXPECT_EQ(call({"export", other, trace, "--figure", "drift", "-o", out}, error), 0) << error;
+  EXPECT_EQ(kvloupe.call({"export", needle, "--figure", "needle-grid", "-o", out}), 0)
+      << kvloupe.error;
+  EXPECT_EQ(kvloupe.call({"export", other, trace, "--figure", "drift", "-o", out}), 0)
+      << kvloupe.error;
 }
 
 TEST_F(ModelFigures, OneEvictionIsTheTwinsAndCaotesChoiceItsPolicys) {
@@ -589,8 +565,7 @@ TEST_F(ModelFigures, LogitsShiftAsTheTwinsOutputsDo) {
     EXPECT_EQ(row.at("token_id"), "");
     EXPECT_EQ(row.at("logit_change"), "0");
   }
-  const TextMetrics fonts;
-  EXPECT_THAT(scene_problems(page_of(find_figure("logit-effect"), same, {}, fonts)), IsEmpty());
+  EXPECT_THAT(scene_problems(test::scene_of("logit-effect", same)), IsEmpty());
 
   test::SyntheticTraceOptions without = options;
   without.lm_head = false;

@@ -21,8 +21,7 @@ struct OpenedFiles : WindowTest {
     small_ = write("small.h5", 2);
   }
   std::string write(const char* name, int layers) {
-    SyntheticTraceOptions options{.layers = layers, .prompt_length = layers * 32};
-    write_synthetic_trace(folder_ / name, options);
+    write_synthetic_trace(folder_ / name, {.layers = layers, .prompt_length = layers * 32});
     return (folder_ / name).string();
   }
   std::string shown() { return w().results.trace()->path().filename().string(); }

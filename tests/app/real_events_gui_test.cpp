@@ -6,7 +6,6 @@
 
 #include "analysis/child_process.h"
 #include "tests/app/virtual_display.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {
@@ -19,8 +18,7 @@ struct RealEvents : testing::Test {
   void SetUp() override {
     if (const std::string problem = need_own_display(); !problem.empty()) GTEST_SKIP() << problem;
     if (find_program("xdotool").empty()) GTEST_SKIP() << "install the package xdotool";
-    SyntheticTraceOptions options{.layers = 3, .clusters = 4};
-    write_synthetic_trace(path("small.h5"), options);
+    write_synthetic_trace(path("small.h5"), {.layers = 3, .clusters = 4});
   }
   void TearDown() override {
     if (child_ > 0) {

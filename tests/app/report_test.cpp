@@ -1,7 +1,6 @@
 // The report of a study: its sentences, what it says of a results file, and how it is set.
 
 #include "app/report/report.h"
-#include "analysis/study/database.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "app/plot/ticks.h"
@@ -9,7 +8,6 @@
 #include "tests/figure/well_formed.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::report {
 namespace {
@@ -110,28 +108,16 @@ TEST(ReportSentences, TooFewPromptsSayHowManyItTakes) {
 
 // --- a results file
 
-struct ReportOfStudy : testing::Test {
-  /// Written once: each item is on the disk before the next one.
-  static void SetUpTestSuite() {
-    made_ = new test::TemporaryFolder;
-    test::write_synthetic_study(*made_ / "made.sqlite");
-  }
-  static void TearDownTestSuite() {
-    delete made_;
-    made_ = nullptr;
-  }
-  void SetUp() override { std::filesystem::copy_file(*made_ / "made.sqlite", path_); }
+struct ReportOfStudy : testing::Test, test::MadeStudy {
   Report make(const AdviceRequest& advice = {}) const {
     return make_report(path_.string(), {advice, {"report.html"}}, test::unwatched);
   }
   static AdviceRequest asked(const std::string& measure, double at_most, double largest = 0.0) {
-    AdviceRequest request{.measure = measure, .at_most = at_most, .largest = largest};
-    return request;
+    return AdviceRequest{.measure = measure, .at_most = at_most, .largest = largest};
   }
   std::string refusal(const AdviceRequest& advice = {}) const {
     return test::error_of<std::runtime_error>([&] { make(advice); });
   }
-  void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
   static const figure::document::Section& part(const Report& report, const std::string& title) {
     const auto found = std::find_if(report.sections.begin(), report.sections.end(),
                                     [&](const auto& one) { return one.title == title; });
@@ -143,9 +129,6 @@ struct ReportOfStudy : testing::Test {
     for (const Table::Cell& cell : table.rows[row].cells) texts.push_back(cell.text);
     return texts;
   }
-  static inline test::TemporaryFolder* made_ = nullptr;
-  test::TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_ / "study.sqlite";
 };
 
 TEST_F(ReportOfStudy, ChoosesALossAndALimitAndSaysSo) {

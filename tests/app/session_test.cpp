@@ -60,7 +60,6 @@ TEST_F(Session, AnEmptyOneIsTheFirstStart) {
 }
 
 TEST_F(Session, WhatIsWrongIsNamed) {
-  using testing::HasSubstr;
   EXPECT_THAT(problem(R"(, "tile_count": 5)"), HasSubstr("tile_count must be between 1 and 4"));
   EXPECT_THAT(problem(R"(, "tile_count": "two")"), HasSubstr("tile_count must be a whole number"));
   EXPECT_THAT(problem(R"(, "colour": 1)"), HasSubstr("colour is not a field"));

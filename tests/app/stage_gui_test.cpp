@@ -17,8 +17,7 @@ using window::Panels;
 
 struct SmallScreen : WindowTest {
   void prepare() override {
-    SyntheticTraceOptions options{.layers = 3, .clusters = 4};
-    write_synthetic_trace(folder_ / "small.h5", options);
+    write_synthetic_trace(folder_ / "small.h5", {.layers = 3, .clusters = 4});
     start(1280, 720);
     open_and_settle(folder_ / "small.h5");
   }

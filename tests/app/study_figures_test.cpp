@@ -1,43 +1,29 @@
 // The numbers of the figures of a study, and how they refuse what the file does not have.
 
-#include "analysis/evaluation/evaluation.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
-#include "app/cli/commands.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/of_study.h"
 #include "app/plot/series.h"
-#include "app/request/figure_service.h"
-#include "app/scene/text_metrics.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/app/cli_call.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/synthetic_study.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::figure {
 namespace {
 
-struct StudyFigures : testing::Test {
-  void SetUp() override { test::write_synthetic_study(path_); }
+struct StudyFigures : testing::Test, test::MadeStudy {
   MadeFigure make(const std::string& name, const Choices& choices = {}) const {
     request::FigureSettings settings{.choices = choices};
-    const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path_)));
-    return maker.make(find_figure(name), settings, test::unwatched);
+    return request::FigureMaker(test::results_of(path_))
+        .make(find_figure(name), settings, test::unwatched);
   }
   std::string refusal(const std::string& name, const Choices& choices) const {
-    try {
-      make(name, choices);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of<std::exception>([&] { make(name, choices); });
   }
-  void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
-  test::TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_ / "study.sqlite";
 };
 
 /// A mean over the heads of the synthetic study.
@@ -49,10 +35,9 @@ double mean_value(int prompt, int policy, int budget) {
 }
 
 TEST_F(StudyFigures, LayersHaveALogarithmicAxisOnRequestAndWhereValuesSpanDecades) {
-  const TextMetrics fonts;
   const auto scale_of = [&](const Choices& choices) {
     const MadeFigure made = make("study-layers", choices);
-    const Axis y = page_of(find_figure("study-layers"), made, {}, fonts).axes.front().y;
+    const Axis y = test::scene_of("study-layers", made).axes.front().y;
     EXPECT_EQ(y.scale == AxisScale::log,
               made.figure->caption().find("Logarithmic axis") != std::string::npos);
     return y.scale;
@@ -125,7 +110,6 @@ TEST_F(StudyFigures, AnswersOfTheModelAreTheMeasureThatNobodyChose) {
 }
 
 TEST_F(StudyFigures, SharesHaveAnIntervalAndFewPromptsAreDrawnThemselves) {
-  const TextMetrics fonts;
   for (const int prompts : {3, 12}) {
     std::filesystem::remove(path_);
     test::write_synthetic_study(path_, prompts);
@@ -141,7 +125,7 @@ TEST_F(StudyFigures, SharesHaveAnIntervalAndFewPromptsAreDrawnThemselves) {
     for (const auto& [name, dots] : {std::pair{"study-budget", 3 * 3}, {"study-layers", 3 * 3}}) {
       const MadeFigure made = make(
           name, {{"measure", std::string(name) == "study-layers" ? "retained_mass" : "first"}});
-      const Scene scene = page_of(find_figure(name), made, {}, fonts);
+      const Scene scene = test::scene_of(name, made);
       std::size_t open = 0, bands = 0;
       for (const Item& item : scene.items) {
         const auto* path = std::get_if<Path>(&item);
@@ -166,15 +150,14 @@ TEST_F(StudyFigures, PromptsAreCalledByTheirShortNames) {
   EXPECT_EQ(prompt_names({"a/t.h5", "b/t.h5"}), (Names{"a/t.h5", "b/t.h5"})) << "all different";
   EXPECT_EQ(prompt_names({"answer: a/n.jsonl#3", "answer: a/n.jsonl#12"}), (Names{"#3", "#12"}));
   EXPECT_EQ(prompt_names({"answer: a.txt", "answer: n.jsonl#0"}), (Names{"a", "n.jsonl#0"}));
-  const TextMetrics fonts;
-  const Scene prompts = page_of(find_figure("study-prompts"), make("study-prompts"), {}, fonts);
+  const Scene prompts = test::scene_of("study-prompts", make("study-prompts"));
   EXPECT_EQ(prompts.axes.front().y.names.at(7), "t7");
-  const Scene heads = page_of(find_figure("study-heads"), make("study-heads"), {}, fonts);
+  const Scene heads = test::scene_of("study-heads", make("study-heads"));
   EXPECT_EQ(heads.axes.front().x.names.at(7), "t7");
 }
 
 TEST_F(StudyFigures, NamesInPlaceOfFirst) {
-  const auto study = std::make_shared<const Evaluation>(read_evaluation(path_));
+  const auto study = test::results_of(path_);
   EXPECT_EQ(names_meant(find_figure("study-prompts"), {{"budget", "25%"}}, study),
             (std::map<std::string, std::string>{{"measure", first_measure(*study->study).name},
                                                 {"budget", "25%"},
@@ -183,10 +166,9 @@ TEST_F(StudyFigures, NamesInPlaceOfFirst) {
 }
 
 TEST_F(StudyFigures, RanksNameTheirMeasureAndWhatTheFirstRankIs) {
-  const TextMetrics fonts;
   const auto expect_titles = [&](const std::string& measure, const std::string& axis) {
     const MadeFigure made = make("study-ranks", {{"measure", measure}});
-    const Scene scene = page_of(find_figure("study-ranks"), made, {}, fonts);
+    const Scene scene = test::scene_of("study-ranks", made);
     EXPECT_EQ(scene.axes.front().x.label, axis);
     const auto names_measure = [&](const Item& item) {
       const Text* text = std::get_if<Text>(&item);
@@ -212,12 +194,10 @@ TEST_F(StudyFigures, RanksBesideTheRankOfChance) {
   change("UPDATE items SET policy = 'random' WHERE policy = 'keydiff'");
   const MadeFigure made = make("study-ranks");
   EXPECT_THAT(made.figure->caption(), HasSubstr("Dashed: random with what the policies protect"));
-  const TextMetrics fonts;
-  const Scene scene = page_of(find_figure("study-ranks"), made, {}, fonts);
+  const Scene scene = test::scene_of("study-ranks", made);
   int dashed = 0;
-  for (const Item& item : scene.items) {
-    const Path* path = std::get_if<Path>(&item);
-    dashed += path != nullptr && path->stroke && !path->stroke->dash.empty();
+  for (const Path& path : test::items_of<Path>(scene)) {
+    dashed += path.stroke && !path.stroke->dash.empty();
   }
   EXPECT_EQ(dashed, 3) << "one line in the panel of each budget";
 }
@@ -253,15 +233,12 @@ TEST_F(StudyFigures, RanksAreThoseOfTheValues) {
 
 TEST_F(StudyFigures, EveryPolicyIsNamedWhereTheHeightIsSmall) {
   const MadeFigure made = make("study-ranks");
-  const TextMetrics fonts;
-  DrawRequest request{.style = make_style(fonts)};
+  DrawRequest request{.style = make_style(test::fonts())};
   request.height = made.figure->natural_height(request);
   const auto names_at = [&](double height) {
     request.height = height;
     std::map<std::string, int> names;
-    for (const Item& item : made.figure->draw(request).items) {
-      if (const Text* text = std::get_if<Text>(&item)) ++names[text->text];
-    }
+    for (const Text& text : test::items_of<Text>(made.figure->draw(request))) ++names[text.text];
     return names;
   };
   EXPECT_EQ(names_at(request.height)["keydiff"], 3) << "three panels below each other";
@@ -354,11 +331,10 @@ TEST_F(StudyFigures, PromptsHaveTheirItemsAndTheFullCacheFirst) {
 /// The policy random among others with the same protection is drawn as the line of chance.
 TEST_F(StudyFigures, ChanceIsAThinGreyDashedLine) {
   const auto drawn = [&](const std::string& name) {
-    const TextMetrics fonts;
     FileOptions options;
     const MadeFigure made = make(name);
-    const Scene scene = page_of(find_figure(name), made, options, fonts);
-    const SeriesLook look = chance_look(make_style(fonts));
+    const Scene scene = test::scene_of(name, made, options);
+    const SeriesLook look = chance_look(make_style(test::fonts()));
     std::pair<int, int> found;  // lines of that look, and names
     for (const Item& item : scene.items) {
       const auto* path = std::get_if<Path>(&item);
@@ -463,10 +439,7 @@ TEST_F(StudyFigures, ExportWritesThemFromTheCommandLine) {
        {"study-budget", "study-ranks", "study-heads", "study-layers", "study-loops"}) {
     for (const std::string ending : {"svg", "pdf", "png", "csv", "html"}) {
       const std::string out = folder_ / (figure + "." + ending);
-      std::vector<std::string> words = {"kvloupe", "export", in, "--figure", figure, "-o", out};
-      std::vector<char*> argv;
-      for (std::string& word : words) argv.push_back(word.data());
-      EXPECT_EQ(cli::run(static_cast<int>(argv.size()), argv.data()), 0);
+      EXPECT_EQ(test::call({"export", in, "--figure", figure, "-o", out}).code, 0);
       EXPECT_GT(std::filesystem::file_size(out), 200U);
     }
   }

@@ -1,7 +1,6 @@
 // Heads over the prompts of a study: means and intervals, roles and contexts beside naive ones, and
 // results of an earlier layout.
 
-#include "analysis/evaluation/evaluation.h"
 #include "analysis/metric/head_roles.h"
 #include "analysis/study/database.h"
 #include "analysis/study/merge_results.h"
@@ -10,13 +9,9 @@
 #include "analysis/study/study_statistics.h"
 #include "analysis/unknown.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
-#include "app/scene/text_metrics.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/naive/naive_roles.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -27,18 +22,13 @@ using Row = std::map<std::string, std::string>;
 MadeFigure head_figure(const fs::path& path, const std::string& name, const Choices& choices = {},
                        int layer = 0, int head = 0) {
   request::FigureSettings settings{.layer = layer, .head = head, .choices = choices};
-  const request::FigureMaker maker(std::make_shared<const Evaluation>(read_evaluation(path)));
+  const request::FigureMaker maker(test::results_of(path));
   return maker.make(find_figure(name), settings, test::unwatched);
 }
 
 std::string head_refusal(const fs::path& path, const std::string& name, const Choices& choices = {},
                          int layer = 0, int head = 0) {
-  try {
-    head_figure(path, name, choices, layer, head);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of<std::exception>([&] { head_figure(path, name, choices, layer, head); });
 }
 
 TEST(StudentMean, HasTheQuantilesOfTables) {
@@ -62,19 +52,7 @@ TEST(StudentMean, IsOfKnownValuesAndNeedsTwoForAnInterval) {
 }
 
 /// The results of the synthetic study, in which every value is known by a formula.
-struct HeadScatterFigure : testing::Test {
-  // Written once: it flushes each of its 224 items to the disk.
-  static void SetUpTestSuite() {
-    written = new test::TemporaryFolder;
-    test::write_synthetic_study(*written / "study.sqlite");
-  }
-  static void TearDownTestSuite() { delete written; }
-  void SetUp() override { fs::copy_file(*written / "study.sqlite", path_); }
-  void change(const std::string& sql) const { Database(path_, Database::Access::write).run(sql); }
-  test::TemporaryFolder folder_;
-  fs::path path_ = folder_ / "study.sqlite";
-  static inline test::TemporaryFolder* written = nullptr;
-};
+struct HeadScatterFigure : testing::Test, test::MadeStudy {};
 
 TEST_F(HeadScatterFigure, HasMeansAndStudentsIntervalsOfEveryHead) {
   constexpr double kT7 = 2.36462425;  // of tables, 7 degrees of freedom
@@ -114,12 +92,11 @@ TEST_F(HeadScatterFigure, HasMeansAndStudentsIntervalsOfEveryHead) {
 
 TEST_F(HeadScatterFigure, EveryHeadIsAPointThatThePointerFindsOnTheScreenAndOnPaper) {
   change("UPDATE head_values SET value = value + 0.01 * layer");  // no two heads at one place
-  const TextMetrics fonts;
   const FigureInfo& info = find_figure("head-scatter");
   const MadeFigure made = head_figure(path_, "head-scatter");
   for (const double width : {85.0, 178.0}) {
     FileOptions options{.size = parse_page_size(width < 100.0 ? "85x70mm" : "178x110mm")};
-    const Scene scene = page_of(info, made, options, fonts);
+    const Scene scene = page_of(info, made, options, test::fonts());
     std::size_t points = 0;
     for (const PickPoints& set : scene.point_sets) {
       for (std::size_t i = 0; i < set.points.size(); ++i, ++points) {
@@ -157,8 +134,8 @@ TEST_F(HeadScatterFigure, AMeasureThatIsEqualForAllHeadsRanksNone) {
   for (const auto& [name, choice] :
        {std::pair{"head-scatter", "x"}, {"head-profile", "measure"}, {"study-heads", "measure"}}) {
     EXPECT_THAT(head_refusal(path_, name, {{choice, "answer_residual_change"}}),
-                testing::AllOf(HasSubstr("all heads have the same value"),
-                               HasSubstr("by head: perturbation_l1, drift_agreement")));
+                AllOf(HasSubstr("all heads have the same value"),
+                      HasSubstr("by head: perturbation_l1, drift_agreement")));
   }
   change(
       "UPDATE measures SET name = 'answer_worst_layer_error' WHERE measure = 0; UPDATE measures "
@@ -271,11 +248,7 @@ TEST_F(HeadRolesOfStudy, AreThoseOfEveryQueryHeadOnEveryTrace) {
     for (const StudyResults::Role& one : roles) {
       const HeadRoles expected = naive_roles(one.trace[1] - '0', layer, one.query_head);
       const double value = expected.*role_catalog()[one.role].value;
-      if (std::isnan(value)) {
-        EXPECT_TRUE(std::isnan(one.value));
-      } else {
-        EXPECT_NEAR(one.value, value, 1e-4);
-      }
+      EXPECT_THAT(one.value, testing::NanSensitiveDoubleNear(value, 1e-4));
       EXPECT_EQ(one.query_head / 2, head);
     }
   }

@@ -3,7 +3,7 @@
 
 #include "analysis/study/run_study.h"
 #include "tests/app/window_test.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {

@@ -3,7 +3,6 @@
 #include "app/job/study_job.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_results.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::job {

@@ -8,7 +8,6 @@
 #include "app/window/state/jobs.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {
@@ -49,7 +48,7 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
   sheet.start();
   wait();
   EXPECT_TRUE(sheet.is_open()) << "so that it can be mended";
-  EXPECT_FALSE(std::filesystem::exists(sheet.options.results));
+  EXPECT_FALSE(fs::exists(sheet.options.results));
 
   sheet.options.results = (folder / "own.sqlite").string();
   sheet.start();
@@ -57,7 +56,7 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
   driver.settle();
   EXPECT_FALSE(sheet.is_open());
   EXPECT_THAT(w.notice, HasSubstr("12 items done"));
-  EXPECT_TRUE(std::filesystem::exists(folder / "own.json"));
+  EXPECT_TRUE(fs::exists(folder / "own.json"));
   ASSERT_NE(w.tiles[0].scene(), nullptr) << w.tiles[0].error();
   EXPECT_THAT(w.state.tiles[0].view, HasSubstr("study"));
 
@@ -89,7 +88,7 @@ TEST(StudyPanel, LeadsFromTheOpenTraceToResults) {
 TEST(StudyPanel, BesideTheDemoItsFilesGoWhereOneLooks) {
   if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
   const TemporaryFolder folder;
-  std::filesystem::create_directories(folder / "kept" / "cases");
+  fs::create_directories(folder / "kept" / "cases");
   write_synthetic_trace(folder / "kept" / "cases" / "t.h5");
   window::Workspace::Host host;
   host.demo.cache = folder / "kept";
@@ -100,7 +99,7 @@ TEST(StudyPanel, BesideTheDemoItsFilesGoWhereOneLooks) {
   w.perform(window::Command::new_study);
   w.perform(window::Command::new_capture);
   driver.settle();
-  const std::string here = std::filesystem::current_path().string();
+  const std::string here = fs::current_path().string();
   EXPECT_EQ(w.sheets.study_panel.options.results, here + "/study.sqlite");
   EXPECT_EQ(w.sheets.capture_panel.options.output, here + "/capture.h5");
 }
@@ -110,12 +109,11 @@ TEST(StudyPanel, WhyKnowsTheModelThatAStudyOfTheWindowRan) {
   if (find_program("kvloupe-capture").empty()) GTEST_SKIP() << "kvloupe-capture is not built";
   const TemporaryFolder folder;
   // Not in the place of the demo model, which is known anyway.
-  std::filesystem::create_directory(folder / "own");
+  fs::create_directory(folder / "own");
   for (const char* file : {"config.json", "model.safetensors", "tokenizer.model"})
-    std::filesystem::copy(std::filesystem::path(window::demo_model_folder()) / file,
-                          folder / "own" / file);
+    fs::copy(fs::path(window::demo_model_folder()) / file, folder / "own" / file);
   std::ofstream(folder / "own" / "config.json", std::ios::app) << "\n";  // another model
-  std::filesystem::create_directory(folder / "texts");
+  fs::create_directory(folder / "texts");
   std::ofstream(folder / "texts" / "one.txt")
       << std::ifstream(job::find_asset("prompts/needle.txt")).rdbuf() << "\n@@answer\n12345\n";
   window::Workspace::Host host;
@@ -140,7 +138,7 @@ TEST(StudyPanel, WhyKnowsTheModelThatAStudyOfTheWindowRan) {
   driver.frames(3);
   driver.settle();
   ASSERT_THAT(w.notice, HasSubstr("items done"));
-  EXPECT_THAT(w.models.folders(), testing::Contains((folder / "own").string()))
+  EXPECT_THAT(w.models.folders(), Contains((folder / "own").string()))
       << "New capture offers the model";
   const auto study = w.results.evaluation(Evaluation::Task::study);
   ASSERT_NE(study, nullptr);

@@ -6,7 +6,6 @@
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

@@ -344,8 +344,7 @@ TEST_F(Text, FourThousandTokensAreDrawnInLessThanTwoMilliseconds) {
 }
 
 TEST_F(Text, ALoopBeginsWithHowOftenItStands) {
-  SyntheticTraceOptions options{.layers = 1, .prompt_length = 64, .generated = 40};
-  write_synthetic_trace(folder_ / "loop.h5", options);
+  write_synthetic_trace(folder_ / "loop.h5", {.layers = 1, .prompt_length = 64, .generated = 40});
   make_loop(folder_ / "loop.h5", 76, 4);
   open_file(folder_ / "loop.h5");
   ASSERT_NE(w().results.trace(), nullptr) << w().notice;

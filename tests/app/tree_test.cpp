@@ -47,8 +47,7 @@ TEST(Tree, HoldsNoFileThatACommandWroteByMistake) {
 // Several files describe a release in the same way.
 
 std::string text_of(const std::string& name) {
-  const std::string text =
-      kvloupe::test::file_text(std::filesystem::path(KVLOUPE_SOURCE_DIR) / name);
+  const std::string text = kvloupe::test::file_text(fs::path(KVLOUPE_SOURCE_DIR) / name);
   return text;
 }
 

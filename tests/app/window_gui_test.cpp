@@ -5,17 +5,14 @@
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/metric/sink.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/replay/replay.h"
 #include "analysis/utf8.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
 #include "app/window/sheets/command_palette.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 #include "tests/app/window_test.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/test.h"
 
@@ -33,8 +30,7 @@ struct Window : WindowTest {
   std::string trace() {
     const auto path = folder_.path() / "small.h5";
     if (!std::filesystem::exists(path)) {
-      SyntheticTraceOptions options{.layers = 3, .clusters = 4};
-      write_synthetic_trace(path, options);
+      write_synthetic_trace(path, {.layers = 3, .clusters = 4});
     }
     return path.string();
   }
@@ -67,6 +63,14 @@ struct Window : WindowTest {
   }
 };
 
+/// With the trace open.
+struct OpenWindow : Window {
+  void prepare() override {
+    Window::prepare();
+    open_trace();
+  }
+};
+
 TEST_F(Window, ANewWindowShowsWhereAHeadLooksBesideWhatIsKept) {
   start();
   open_trace();
@@ -85,8 +89,7 @@ TEST_F(Window, ANewWindowShowsWhereAHeadLooksBesideWhatIsKept) {
   EXPECT_EQ(state().tiles[1].view, "filmstrip");
 }
 
-TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
-  open_trace();
+TEST_F(OpenWindow, TheGridShowsTheSinksWhateverThePolicy) {
   state().grid_measure = "sinks";
   driver().settle();
   const Trace& trace = *w().results.trace();
@@ -103,8 +106,7 @@ TEST_F(Window, TheGridShowsTheSinksWhateverThePolicy) {
   EXPECT_EQ(w().grid.scene(), scene) << "nothing is computed again";
 }
 
-TEST_F(Window, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
-  open_trace();
+TEST_F(OpenWindow, TheGridAndTheReadoutsShowTheMeasuresOfTheStepInHand) {
   ReplayRequest request{.policy = parse_policy("h2o+kvmerger"), .budget = 20};
   const Replay whole = replay(*w().results.trace(), request, unwatched);
   state().policy_a = parse_policy("h2o+kvmerger");
@@ -146,8 +148,7 @@ TEST_F(Window, WithNoTraceSaysWhatToDo) {
   EXPECT_TRUE(driver().asked_to_close);
 }
 
-TEST_F(Window, OpensATraceAndSelectsHeadsByKeysAndMouse) {
-  open_trace();
+TEST_F(OpenWindow, OpensATraceAndSelectsHeadsByKeysAndMouse) {
   EXPECT_EQ(state().selection.layer, 1);
   const auto before = driver().picture();
   EXPECT_GT(WindowDriver::colours(before), 100);
@@ -161,8 +162,7 @@ TEST_F(Window, OpensATraceAndSelectsHeadsByKeysAndMouse) {
   EXPECT_EQ(state().selection.head, 0);
 }
 
-TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
-  open_trace();
+TEST_F(OpenWindow, EveryViewDrawsInBothThemesAndAnyTiling) {
   state().policy_b_on = true;
   ASSERT_EQ(state().theme, window::Theme::light);
   for (const window::Theme theme : {window::Theme::dark, window::Theme::light}) {
@@ -195,8 +195,7 @@ TEST_F(Window, EveryViewDrawsInBothThemesAndAnyTiling) {
   EXPECT_GT(WindowDriver::difference(light, driver().picture(), 0, 0, 1280, 800), 0.8);
 }
 
-TEST_F(Window, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
-  open_trace();
+TEST_F(OpenWindow, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
   state().policy_a = parse_policy("h2o+recent(40%)");
   show("filmstrip");
   driver().type("t").type("t").settle();
@@ -215,8 +214,7 @@ TEST_F(Window, InHighContrastFatesHavePatternsWhichPSwitchesOff) {
   EXPECT_FALSE(window::shows_patterns(w().state)) << "chosen for every theme";
 }
 
-TEST_F(Window, WithReducedMotionSpaceGoesOneStepOn) {
-  open_trace();
+TEST_F(OpenWindow, WithReducedMotionSpaceGoesOneStepOn) {
   driver().key(GLFW_KEY_HOME).type(" ");
   EXPECT_TRUE(w().playing);
   driver().type("n");
@@ -256,8 +254,7 @@ TEST_F(Window, TheSizeIsChangedByTheKeypadTooAndSaidInPercent) {
   EXPECT_EQ(w().notice, "Size 100 %");
 }
 
-TEST_F(Window, WhatIsTypedInAnOpenListChoosesItsLineAndNothingElse) {
-  open_trace();
+TEST_F(OpenWindow, WhatIsTypedInAnOpenListChoosesItsLineAndNothingElse) {
   state().policy_a = parse_policy("keydiff");
   driver().settle();
   driver().press_on("##policies", {"A", "##score"}).frames(3);
@@ -278,8 +275,7 @@ TEST_F(Window, WhatIsTypedInAnOpenListChoosesItsLineAndNothingElse) {
   EXPECT_FALSE(w().sheets.capture_panel.is_open());
 }
 
-TEST_F(Window, TextToFindIsReplacedWhereTheFieldOpensAgain) {
-  open_trace();
+TEST_F(OpenWindow, TextToFindIsReplacedWhereTheFieldOpensAgain) {
   for (const char* text : {"drawer", "mail"}) {
     driver().key(GLFW_KEY_F, true).frames(4);
     driver().type(text).frames(2);
@@ -287,8 +283,7 @@ TEST_F(Window, TextToFindIsReplacedWhereTheFieldOpensAgain) {
   }
 }
 
-TEST_F(Window, ATooltipWaitsForARestAndLeavesTheButtonsOfASheetInSight) {
-  open_trace();
+TEST_F(OpenWindow, ATooltipWaitsForARestAndLeavesTheButtonsOfASheetInSight) {
   driver().key(GLFW_KEY_N, true, true).settle();
   ASSERT_TRUE(driver().point_at("##study", {"##results"}));
   const auto tooltip = [] {
@@ -333,10 +328,9 @@ TEST_F(Window, NumbersAreNotBrokenBehindTheirPoint) {
   driver().surface.drop_frame();
 }
 
-TEST_F(Window, ASecondTraceIsSaidToBeInTheListOfRecentOnes) {
-  open_trace();
+TEST_F(OpenWindow, ASecondTraceIsSaidToBeInTheListOfRecentOnes) {
   w().set_aside({"/traces/b.h5", "/traces/c.h5"});
-  EXPECT_THAT(w().notice, testing::HasSubstr("Open recent: b.h5, c.h5"));
+  EXPECT_THAT(w().notice, HasSubstr("Open recent: b.h5, c.h5"));
 }
 
 TEST_F(Window, AClosedLoopRunOpenedBesideTheFullOneShowsHowFarTheyAreApart) {
@@ -396,8 +390,7 @@ TEST_F(Window, ResultsOfAnEvaluationOpenAloneAndBesideATrace) {
   EXPECT_THAT(w().notice, HasSubstr("not valid JSON"));
 }
 
-TEST_F(Window, ScrubsAndPlaysSteps) {
-  open_trace();
+TEST_F(OpenWindow, ScrubsAndPlaysSteps) {
   const int prompt_step = w().shown.step();
   EXPECT_EQ(prompt_step, 2);
   driver().type(".");
@@ -416,8 +409,7 @@ TEST_F(Window, ScrubsAndPlaysSteps) {
   EXPECT_FALSE(w().playing);
 }
 
-TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
-  open_trace();
+TEST_F(OpenWindow, PolicyAndBudgetChangeWhatIsKept) {
   const auto kept = [&] {
     const HeadReplay* head = w().shown.head(0);
     return head ? head->steps.at(w().shown.step()).retained : -1;
@@ -445,8 +437,7 @@ TEST_F(Window, PolicyAndBudgetChangeWhatIsKept) {
   EXPECT_NE(w().shown.head(1), nullptr);
 }
 
-TEST_F(Window, AModifierIsFoundByTypingAndThoseInUseAreInSight) {
-  open_trace();
+TEST_F(OpenWindow, AModifierIsFoundByTypingAndThoseInUseAreInSight) {
   driver().press_on("##policies", {"A", "+ modifier…"}).frames(2);
   ASSERT_TRUE(w().sheets.palette.is_open());
   driver().type("recent").frames(2);
@@ -463,8 +454,7 @@ TEST_F(Window, AModifierIsFoundByTypingAndThoseInUseAreInSight) {
   EXPECT_EQ(state().policy_a.text(), "keydiff") << "a click on one in use leaves it out";
 }
 
-TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
-  open_trace();
+TEST_F(OpenWindow, AModifierThatNeedsMoreIsTypedOn) {
   const std::string before = state().policy_a.text();
   const auto add = [&](const std::string& name) {
     driver().press_on("##policies", {"A", "+ modifier…"});
@@ -482,8 +472,7 @@ TEST_F(Window, AModifierThatNeedsMoreIsTypedOn) {
   EXPECT_EQ(state().policy_a.text(), "keydiff+dms(-0.5)");
 }
 
-TEST_F(Window, ChangesOfPolicyAreUndoneAndRedone) {
-  open_trace();
+TEST_F(OpenWindow, ChangesOfPolicyAreUndoneAndRedone) {
   const std::string before = state().budget.text();
   driver().type("]");
   const std::string after = state().budget.text();
@@ -494,8 +483,7 @@ TEST_F(Window, ChangesOfPolicyAreUndoneAndRedone) {
   EXPECT_EQ(state().budget.text(), after);
 }
 
-TEST_F(Window, ZoomsPansAndResetsMaps) {
-  open_trace();
+TEST_F(OpenWindow, ZoomsPansAndResetsMaps) {
   show("similarity");
   const auto [x, y] = in_plot(0.25, 0.75);
   const auto whole = driver().picture();
@@ -521,8 +509,7 @@ TEST_F(Window, ZoomsPansAndResetsMaps) {
   EXPECT_FALSE(state().tiles[0].x_range.has_value()) << "zoomed out to the whole";
 }
 
-TEST_F(Window, ColourLimitsFollowTheDraggedBar) {
-  open_trace();
+TEST_F(OpenWindow, ColourLimitsFollowTheDraggedBar) {
   show("attention");
   const auto scene = w().tiles[0].scene();
   ASSERT_GE(scene->axes.size(), 2U);
@@ -534,8 +521,7 @@ TEST_F(Window, ColourLimitsFollowTheDraggedBar) {
   EXPECT_FALSE(state().tiles[0].limits.has_value());
 }
 
-TEST_F(Window, ABarOfProbabilitiesIsNotDraggedBeyondOne) {
-  open_trace();
+TEST_F(OpenWindow, ABarOfProbabilitiesIsNotDraggedBeyondOne) {
   show("attention");
   const figure::Rect bar = w().tiles[0].scene()->axes[1].plot;
   const auto [x, y] = on_screen({bar.centre().x, bar.y + 8});
@@ -546,8 +532,7 @@ TEST_F(Window, ABarOfProbabilitiesIsNotDraggedBeyondOne) {
   EXPECT_LE(std::max(axis.first, axis.last), 1.0);
 }
 
-TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
-  open_trace();
+TEST_F(OpenWindow, TheStripAboveAnAttentionMapIsReadAndZoomed) {
   show("attention");
   const auto scene = w().tiles[0].scene();
   const auto strip =
@@ -562,7 +547,7 @@ TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
   EXPECT_NEAR(w().hovered().token, 52, 2);
   EXPECT_EQ(w().hovered().other_token, -1);
   // The read-out stands beside the pointer.
-  EXPECT_THAT(w().tiles[0].readout(), testing::StartsWith("token 5")) << "not a bare number";
+  EXPECT_THAT(w().tiles[0].readout(), StartsWith("token 5")) << "not a bare number";
   const int left = static_cast<int>(x), top = static_cast<int>(y);
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), left - 120, top - 30, left - 4,
                                      top + 30),
@@ -572,8 +557,7 @@ TEST_F(Window, TheStripAboveAnAttentionMapIsReadAndZoomed) {
   EXPECT_EQ(*state().tiles[0].x_range, *state().tiles[0].y_range);
 }
 
-TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
-  open_trace();
+TEST_F(OpenWindow, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
   driver().type("2");
   state().tiles[0].view = "similarity";
   state().tiles[1].view = "filmstrip";
@@ -593,8 +577,7 @@ TEST_F(Window, HoveringATokenMarksItEverywhereAndAClickSelectsIt) {
   EXPECT_EQ(state().selection.token, -1);
 }
 
-TEST_F(Window, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
-  open_trace();
+TEST_F(OpenWindow, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
   driver().type("2");
   state().tiles[0] = TileState{.view = "budget-curve"};
   state().tiles[1] = TileState{.view = "agreement"};
@@ -617,8 +600,8 @@ TEST_F(Window, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
   driver().move(x, y).frames(3);
   EXPECT_EQ(w().hovered().layer, head.layer);
   EXPECT_EQ(w().hovered().head, head.head);
-  EXPECT_THAT(w().tiles[0].readout(), testing::StartsWith("layer " + std::to_string(head.layer) +
-                                                          ", head " + std::to_string(head.head)));
+  EXPECT_THAT(w().tiles[0].readout(), StartsWith("layer " + std::to_string(head.layer) + ", head " +
+                                                 std::to_string(head.head)));
   EXPECT_THAT(w().tiles[0].readout(), HasSubstr("within the limit"));
   driver().move(1, 1).settle();
   const auto before = driver().picture();
@@ -637,8 +620,7 @@ TEST_F(Window, ACurveNamesItsHeadAndAClickSelectsTheHeadEverywhere) {
   }
 }
 
-TEST_F(Window, ACellOfAQueryHeadSelectsItsHead) {
-  open_trace();
+TEST_F(OpenWindow, ACellOfAQueryHeadSelectsItsHead) {
   show("roles");
   const auto scene = w().tiles[0].scene();
   ASSERT_FALSE(scene->regions.empty());
@@ -658,8 +640,7 @@ TEST_F(Window, ACellOfAQueryHeadSelectsItsHead) {
   EXPECT_EQ(state().selection.query_head, last.target.query_head);
 }
 
-TEST_F(Window, TheGridsMeasureIsFoundByTyping) {
-  open_trace();
+TEST_F(OpenWindow, TheGridsMeasureIsFoundByTyping) {
   driver().press_on("##left", {"###metric"}).frames(2);
   ASSERT_TRUE(w().sheets.palette.is_open());
   driver().type("head output error").frames(2);
@@ -674,8 +655,7 @@ TEST_F(Window, TheGridsMeasureIsFoundByTyping) {
   driver().key(GLFW_KEY_ESCAPE);
 }
 
-TEST_F(Window, TheGridsScaleIsChosenAndKept) {
-  open_trace();
+TEST_F(OpenWindow, TheGridsScaleIsChosenAndKept) {
   const auto before = driver().picture();
   state().grid_scale = "relative";
   driver().settle();
@@ -686,8 +666,7 @@ TEST_F(Window, TheGridsScaleIsChosenAndKept) {
               HasSubstr("from its layer's mean"));
 }
 
-TEST_F(Window, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
-  open_trace();
+TEST_F(OpenWindow, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
   driver().type("3");
   state().tiles[0] = TileState{.view = "attention"};
   state().tiles[1] = TileState{.view = "overview"};
@@ -750,8 +729,7 @@ TEST_F(Window, APinnedHeadStandsBesideTheSelectedOneInTheSameView) {
   EXPECT_EQ(window::pinned_tile(state()), nullptr);
 }
 
-TEST_F(Window, BadFilesLeaveTheTraceOpenAndSayWhy) {
-  open_trace();
+TEST_F(OpenWindow, BadFilesLeaveTheTraceOpenAndSayWhy) {
   const auto bad = folder_.path() / "bad.h5";
   std::ofstream(bad) << "this is not a trace";
   open_file(bad);
@@ -768,8 +746,7 @@ TEST_F(Window, BadFilesLeaveTheTraceOpenAndSayWhy) {
   EXPECT_EQ(w().notice, "");
 }
 
-TEST_F(Window, SessionsRestoreTheWholeState) {
-  open_trace();
+TEST_F(OpenWindow, SessionsRestoreTheWholeState) {
   driver().key(GLFW_KEY_UP).type("3").type("t").type("b").type("[");
   state().tiles[1].x_range = {{8.0, 40.0}};
   driver().settle();
@@ -782,8 +759,7 @@ TEST_F(Window, SessionsRestoreTheWholeState) {
   ASSERT_NE(w().results.trace(), nullptr);
 }
 
-TEST_F(Window, AnySizeAndScaleIsDrawn) {
-  open_trace();
+TEST_F(OpenWindow, AnySizeAndScaleIsDrawn) {
   for (const auto& [width, height] : {std::pair{640, 480}, {320, 320}, {1920, 1200}, {900, 500}}) {
     driver().resize(width, height).settle();
     EXPECT_GT(WindowDriver::colours(driver().picture()), 20) << width << " x " << height;
@@ -798,8 +774,7 @@ TEST_F(Window, AnySizeAndScaleIsDrawn) {
   EXPECT_DOUBLE_EQ(state().scale, 1.0);
 }
 
-TEST_F(Window, HelpAndPanelsOpenByKey) {
-  open_trace();
+TEST_F(OpenWindow, HelpAndPanelsOpenByKey) {
   driver().key(GLFW_KEY_F1);
   EXPECT_TRUE(w().sheets.help.is_open());
   const int layer = state().selection.layer;
@@ -812,8 +787,7 @@ TEST_F(Window, HelpAndPanelsOpenByKey) {
   EXPECT_GT(w().tiles[0].scene()->width, wide);
 }
 
-TEST_F(Window, ThePanelsControlsAreReachedByKey) {
-  open_trace();
+TEST_F(OpenWindow, ThePanelsControlsAreReachedByKey) {
   const int layer = state().selection.layer;
   driver().key(GLFW_KEY_F6);
   driver().key(GLFW_KEY_F6);  // the right panel
@@ -825,8 +799,7 @@ TEST_F(Window, ThePanelsControlsAreReachedByKey) {
   EXPECT_EQ(state().selection.layer, layer + 1) << "and among the heads again";
 }
 
-TEST_F(Window, ExportsTheViewShown) {
-  open_trace();
+TEST_F(OpenWindow, ExportsTheViewShown) {
   const auto target = folder_.path() / "view.svg";
   state().tiles[0].x_range = {{8.0, 40.0}};
   driver().settle();
@@ -842,8 +815,7 @@ TEST_F(Window, ExportsTheViewShown) {
   }
 }
 
-TEST_F(Window, EveryNumberCanBeWritten) {
-  open_trace();
+TEST_F(OpenWindow, EveryNumberCanBeWritten) {
   for (const char* digits : {"10⁻¹²", "10⁰³", "⁴⁵⁶⁷⁸⁹", "× − … · ℒ θ σ"}) {
     for (const char* at = digits; *at != 0;) {
       unsigned character = 0;
@@ -855,8 +827,7 @@ TEST_F(Window, EveryNumberCanBeWritten) {
   }
 }
 
-TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
-  open_trace();
+TEST_F(OpenWindow, NarrowHeadersKeepTheirChoicesInAList) {
   driver().resize(1024, 700);
   state().tile_count = 4;
   show("attention");
@@ -872,8 +843,7 @@ TEST_F(Window, NarrowHeadersKeepTheirChoicesInAList) {
   EXPECT_TRUE(opened) << "no list of the choices that have no room";
 }
 
-TEST_F(Window, LayoutsShowTheirViewsByKey) {
-  open_trace();
+TEST_F(OpenWindow, LayoutsShowTheirViewsByKey) {
   driver().key(GLFW_KEY_1, true).settle();
   EXPECT_EQ(state().tile_count, 3);
   EXPECT_EQ(state().tiles[0].view, "similarity");
@@ -896,8 +866,7 @@ TEST_F(Window, LayoutsShowTheirViewsByKey) {
   EXPECT_FALSE(state().left_panel);
 }
 
-TEST_F(Window, AStandsBesideBInTheSameView) {
-  open_trace();
+TEST_F(OpenWindow, AStandsBesideBInTheSameView) {
   show("filmstrip");
   state().policy_b = parse_policy("sink");
   driver().type("c").settle();
@@ -916,8 +885,7 @@ TEST_F(Window, AStandsBesideBInTheSameView) {
   EXPECT_THAT(w().tiles[1].error(), HasSubstr("policy B"));
 }
 
-TEST_F(Window, ThePaletteFindsAndDoesThings) {
-  open_trace();
+TEST_F(OpenWindow, ThePaletteFindsAndDoesThings) {
   driver().key(GLFW_KEY_K, true);
   ASSERT_TRUE(w().sheets.palette.is_open());
   driver().frames(2);
@@ -937,8 +905,7 @@ TEST_F(Window, ThePaletteFindsAndDoesThings) {
   EXPECT_FALSE(w().sheets.palette.is_open());
 }
 
-TEST_F(Window, AViewIsChosenFromAListByMouseAndByKey) {
-  open_trace();
+TEST_F(OpenWindow, AViewIsChosenFromAListByMouseAndByKey) {
   show("similarity");
   const float y = w().tiles[0].origin().y - window::Tile::header_height(w().fonts) / 2;
   driver().click(w().tiles[0].origin().x + 40, y).frames(2);
@@ -953,8 +920,7 @@ TEST_F(Window, AViewIsChosenFromAListByMouseAndByKey) {
   EXPECT_EQ(state().selection.layer, 1) << "arrows stay in the list";
 }
 
-TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
-  open_trace();
+TEST_F(OpenWindow, AClickOnATokenSaysWhyItStayedOrLeft) {
   show("filmstrip");
   const auto [x, y] = in_plot(0.3, 0.4);
   driver().click(x, y).frames(3);
@@ -971,8 +937,7 @@ TEST_F(Window, AClickOnATokenSaysWhyItStayedOrLeft) {
   EXPECT_EQ(state().selection.token, -1);
 }
 
-TEST_F(Window, ShiftDragChoosesTokensForEveryView) {
-  open_trace();
+TEST_F(OpenWindow, ShiftDragChoosesTokensForEveryView) {
   show("similarity");
   const auto [x0, y0] = in_plot(0.25, 0.5);
   const auto [x1, y1] = in_plot(0.5, 0.5);
@@ -988,8 +953,7 @@ TEST_F(Window, ShiftDragChoosesTokensForEveryView) {
   EXPECT_EQ(state().selection.last_token, -1);
 }
 
-TEST_F(Window, ChangedTokensAreMarkedInTheText) {
-  open_trace();
+TEST_F(OpenWindow, ChangedTokensAreMarkedInTheText) {
   state().policy_b = parse_policy("sink");
   state().policy_b_on = true;
   driver().settle();
@@ -1001,8 +965,7 @@ TEST_F(Window, ChangedTokensAreMarkedInTheText) {
   ASSERT_EQ(w().shown.tokens_a()->states.size(), w().shown.tokens_b()->states.size());
 }
 
-TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
-  open_trace();
+TEST_F(OpenWindow, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   state().policy_a = parse_policy("random");
   show("filmstrip");
   const auto [x, y] = in_plot(0.3, 0.4);
@@ -1037,8 +1000,7 @@ TEST_F(Window, ATokenIsFollowedKeptAndDroppedFromItsCard) {
   EXPECT_EQ(grid()[state().selection.layer * heads + state().selection.head], 0.0);
 }
 
-TEST_F(Window, TokensToFollowAreTyped) {
-  open_trace();
+TEST_F(OpenWindow, TokensToFollowAreTyped) {
   state().grid_measure = "followed";
   driver().settle();
   const auto hovered = [&] {
@@ -1055,8 +1017,7 @@ TEST_F(Window, TokensToFollowAreTyped) {
   EXPECT_THAT(hovered(), HasSubstr("tokens still there"));
 }
 
-TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
-  open_trace();
+TEST_F(OpenWindow, TheHeadGridFollowsWhileABudgetIsDragged) {
   for (const char* measure : {"entries", "retained_mass"}) {
     state().grid_measure = measure;
     driver().settle();
@@ -1080,8 +1041,7 @@ TEST_F(Window, TheHeadGridFollowsWhileABudgetIsDragged) {
   EXPECT_EQ(grid().front(), state().budget.resolve(96));
 }
 
-TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {
-  open_trace();
+TEST_F(OpenWindow, TheExportSheetShowsThePageAndCopiesItsCommand) {
   driver().key(GLFW_KEY_E, true).settle();
   ASSERT_NE(w().sheets.export_panel.preview(), nullptr);
   EXPECT_NEAR(w().sheets.export_panel.preview()->width, 85 * 72 / 25.4, 0.01);
@@ -1090,8 +1050,7 @@ TEST_F(Window, TheExportSheetShowsThePageAndCopiesItsCommand) {
   EXPECT_GT(WindowDriver::difference(before, driver().picture(), 500, 200, 1000, 600), 0.1);
 }
 
-TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
-  open_trace();
+TEST_F(OpenWindow, ACaptureThatCannotStartSaysWhy) {
   driver().key(GLFW_KEY_N, true).frames(2);
   ASSERT_TRUE(w().sheets.capture_panel.is_open());
   w().sheets.capture_panel.options.model = folder_.path().string();
@@ -1104,8 +1063,7 @@ TEST_F(Window, ACaptureThatCannotStartSaysWhy) {
   EXPECT_FALSE(w().sheets.capture_panel.is_open());
 }
 
-TEST_F(Window, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
-  open_trace();
+TEST_F(OpenWindow, AClosedLoopStartsFromTheTokensAndThePolicyInHand) {
   state().policy_a = parse_policy("h2o");
   driver().key(GLFW_KEY_R, true).frames(2);
   ASSERT_TRUE(w().sheets.capture_panel.is_open());

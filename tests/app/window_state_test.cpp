@@ -1,6 +1,5 @@
 // Small parts of the window's state, without a window.
 
-#include "analysis/policy/policy_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/interventions.h"
 #include "app/window/state/expectations.h"
@@ -11,7 +10,6 @@
 #include "app/window/widgets/numbers.h"
 #include "app/window/widgets/search_list.h"
 #include "app/window/widgets/text_search.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::window {
@@ -148,7 +146,7 @@ std::vector<std::string> specs_of(const std::string& policy) {
 }
 
 TEST(PolicyVariants, AreWhatMethodsName) {
-  EXPECT_THAT(specs_of("h2o"), testing::ElementsAre("h2o+recent(50%)", "h2o(visible)"));
+  EXPECT_THAT(specs_of("h2o"), ElementsAre("h2o+recent(50%)", "h2o(visible)"));
   EXPECT_THAT(specs_of("tova"), Contains("tova(layer,protect_last=1)"));
   EXPECT_THAT(specs_of("snapkv"), Contains("snapkv(pool=max)"));
   EXPECT_THAT(specs_of("keydiff"), Contains("keydiff(pairwise)"));
@@ -278,41 +276,34 @@ std::string intervened(const std::string& spec, Intervention what, TokenRange to
   return with_intervention(parse_policy(spec), what, tokens, head).text();
 }
 
-TEST(Interventions, NameTheTokenAndTheHead) {
-  EXPECT_EQ(intervened("keydiff", Intervention::keep, TokenRange{12, 13}, HeadIndex{2, 1}),
-            "keydiff+keep(\"12\",heads=\"2.1\")");
-  EXPECT_EQ(intervened("keydiff", Intervention::keep, TokenRange{12, 13}, std::nullopt),
-            "keydiff+keep(\"12\")");
-  EXPECT_EQ(intervened("h2o+recent(3)", Intervention::drop, TokenRange{7, 8}, HeadIndex{0, 0}),
-            "h2o+recent(3)+drop(\"7\",heads=\"0.0\")");
-  EXPECT_EQ(intervened("full", Intervention::drop, TokenRange{7, 8}, std::nullopt),
-            "full+drop(\"7\")");
-}
-
-TEST(Interventions, OneThatIsThereTakesTheTokenToo) {
-  const std::string one = "keydiff+keep(\"12\",heads=\"2.1\")";
-  EXPECT_EQ(intervened(one, Intervention::keep, TokenRange{14, 15}, HeadIndex{2, 1}),
-            "keydiff+keep(\"12;14\",heads=\"2.1\")");
-  EXPECT_EQ(intervened(one, Intervention::keep, TokenRange{12, 13}, HeadIndex{3, 0}),
-            "keydiff+keep(\"12\",heads=\"2.1;3.0\")");
-  EXPECT_EQ(intervened(one, Intervention::keep, TokenRange{12, 13}, std::nullopt),
-            "keydiff+keep(\"12\")");
-  EXPECT_EQ(intervened("h2o+keep(\"10-20\",heads=\"2\")", Intervention::keep, TokenRange{15, 16},
-                       HeadIndex{2, 1}),
-            "h2o+keep(\"10-20\",heads=\"2\")")
-      << "named already";
-}
-
-TEST(Interventions, TakeARangeOfTokens) {
-  EXPECT_EQ(intervened("keydiff", Intervention::keep, TokenRange{12, 20}, HeadIndex{2, 1}),
-            "keydiff+keep(\"12-19\",heads=\"2.1\")");
-  EXPECT_EQ(
-      intervened("keydiff+keep(\"12-19\")", Intervention::keep, TokenRange{14, 19}, std::nullopt),
-      "keydiff+keep(\"12-19\")")
-      << "all named already";
-  EXPECT_EQ(
-      intervened("keydiff+keep(\"12-19\")", Intervention::keep, TokenRange{14, 25}, std::nullopt),
-      "keydiff+keep(\"12-19;14-24\")");
+TEST(Interventions, NameTheTokensAndTheHeadOrAddThemToOneThatIsThere) {
+  constexpr auto keep = Intervention::keep, drop = Intervention::drop;
+  const HeadIndex head{2, 1};
+  const std::string one = R"(keydiff+keep("12",heads="2.1"))", some = R"(keydiff+keep("12-19"))";
+  for (const auto& [spec, what, tokens, at, expected] :
+       std::vector<std::tuple<std::string, Intervention, TokenRange, std::optional<HeadIndex>,
+                              std::string>>{
+           {"keydiff", keep, {12, 13}, head, one},
+           {"keydiff", keep, {12, 13}, {}, R"(keydiff+keep("12"))"},
+           {"h2o+recent(3)",
+            drop,
+            {7, 8},
+            HeadIndex{0, 0},
+            R"(h2o+recent(3)+drop("7",heads="0.0"))"},
+           {"full", drop, {7, 8}, {}, R"(full+drop("7"))"},
+           {one, keep, {14, 15}, head, R"(keydiff+keep("12;14",heads="2.1"))"},
+           {one, keep, {12, 13}, HeadIndex{3, 0}, R"(keydiff+keep("12",heads="2.1;3.0"))"},
+           {one, keep, {12, 13}, {}, R"(keydiff+keep("12"))"},
+           {R"(h2o+keep("10-20",heads="2"))",
+            keep,
+            {15, 16},
+            head,
+            R"(h2o+keep("10-20",heads="2"))"},  // named already
+           {"keydiff", keep, {12, 20}, head, R"(keydiff+keep("12-19",heads="2.1"))"},
+           {some, keep, {14, 19}, {}, some},  // all named already
+           {some, keep, {14, 25}, {}, R"(keydiff+keep("12-19;14-24"))"}}) {
+    EXPECT_EQ(intervened(spec, what, tokens, at), expected);
+  }
 }
 
 TEST(Interventions, WhatCannotBeIsRefused) {

@@ -224,15 +224,14 @@ BENCHMARK(float_to_half)->Unit(benchmark::kMillisecond);
 /// One head's keys from a file in the page cache.
 void read_head(benchmark::State& state) {
   const test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options{.layers = 1,
-                                      .head_dim = kHeadDim,
-                                      .hidden_size = 8,
-                                      .prompt_length = static_cast<int>(state.range(0)),
-                                      .generated = 0,
-                                      .block = 512,
-                                      .logsumexp = false,
-                                      .text = false};
-  write_synthetic_trace(folder / "t.h5", options);
+  write_synthetic_trace(folder / "t.h5", {.layers = 1,
+                                          .head_dim = kHeadDim,
+                                          .hidden_size = 8,
+                                          .prompt_length = static_cast<int>(state.range(0)),
+                                          .generated = 0,
+                                          .block = 512,
+                                          .logsumexp = false,
+                                          .text = false});
   const Trace trace(folder / "t.h5");
   int head = 0;
   for (auto _ : state) benchmark::DoNotOptimize(trace.key(0, head ^= 1));

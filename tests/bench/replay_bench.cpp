@@ -69,15 +69,14 @@ BENCHMARK_CAPTURE(replay_demo, keydiff_metrics, "keydiff", true)->Unit(benchmark
 
 /// T tokens over one key-value head with four query heads.
 test::SyntheticTraceOptions large_head(int tokens) {
-  test::SyntheticTraceOptions options{.layers = 1,
-                                      .query_heads = 4,
-                                      .heads = 1,
-                                      .head_dim = 128,
-                                      .hidden_size = 8,
-                                      .prompt_length = tokens,
-                                      .generated = 0,
-                                      .block = 128};
-  return options;
+  return test::SyntheticTraceOptions{.layers = 1,
+                                     .query_heads = 4,
+                                     .heads = 1,
+                                     .head_dim = 128,
+                                     .hidden_size = 8,
+                                     .prompt_length = tokens,
+                                     .generated = 0,
+                                     .block = 128};
 }
 
 void replay_large_head(benchmark::State& state, const char* spec) {

@@ -3,7 +3,6 @@
 #include "analysis/trace/trace_final_norm.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 
@@ -41,15 +40,14 @@ TinyRun::TinyRun(TinyCheckpoint tiny, int tokens, unsigned seed) : tiny_(std::mo
 }
 
 CaptureRequest TinyRun::request(int block, const std::string& target) const {
-  CaptureRequest request{.model = folder_.path(),
-                         .target = folder_ / target,
-                         .ids = folder_ / "ids.txt",
-                         .prompt_length = prompt_length_,
-                         .block = block,
-                         .attention = attention_,
-                         .dtype = "f32",
-                         .storage = Storage::float32};
-  return request;
+  return CaptureRequest{.model = folder_.path(),
+                        .target = folder_ / target,
+                        .ids = folder_ / "ids.txt",
+                        .prompt_length = prompt_length_,
+                        .block = block,
+                        .attention = attention_,
+                        .dtype = "f32",
+                        .storage = Storage::float32};
 }
 
 Trace TinyRun::run(CaptureRequest request, const std::string& policy, const std::string& budget,

@@ -10,7 +10,6 @@
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -20,13 +19,12 @@ constexpr int kTokens = 75;
 CaptureRequest ids_request(const TemporaryFolder& folder, const TinyCheckpoint& tiny) {
   tiny.write(folder.path());
   write_file(folder / "ids.txt", random_ids_text(kTokens, tiny.vocab_size, 7));
-  CaptureRequest request{.model = folder.path(),
-                         .target = folder / "trace.h5",
-                         .ids = folder / "ids.txt",
-                         .attention = AttentionStorage::full,
-                         .dtype = "f32",
-                         .storage = Storage::float32};
-  return request;
+  return CaptureRequest{.model = folder.path(),
+                        .target = folder / "trace.h5",
+                        .ids = folder / "ids.txt",
+                        .attention = AttentionStorage::full,
+                        .dtype = "f32",
+                        .storage = Storage::float32};
 }
 
 TEST(Capture, TinyModelsOfEveryShapeAreLikeTheNaiveModel) {
@@ -65,13 +63,12 @@ TEST(Capture, AFirstTokenOutsideTheVocabularyIsNamed) {
         "special_tokens": {"<s>": {"ids": [900]}}}})");
   const CaptureInput unchanged = read_capture_input(request, read_model_config(folder.path()));
   EXPECT_EQ(unchanged.tokens.ids, read_ids(*request.ids, 1000)) << "ids get no start token";
-  EXPECT_THAT(unchanged.notes,
-              testing::Contains(testing::HasSubstr("would start them with token 900")));
+  EXPECT_THAT(unchanged.notes, Contains(HasSubstr("would start them with token 900")));
   request.ids.reset();
   request.text = "a";
   EXPECT_THAT(
       error_of<FileError>([&] { read_capture_input(request, read_model_config(folder.path())); }),
-      testing::HasSubstr("token 900, outside the model's vocabulary"));
+      HasSubstr("token 900, outside the model's vocabulary"));
 }
 
 TEST(Capture, InPlaceOfALargeOutputHeadItsRowsOfTheTokensAreStored) {
@@ -211,7 +208,6 @@ TEST(Capture, AnyEndThatEitherConfigNamesEndsTheText) {
   };
   std::string three = tiny.config_text();
   three.insert(1, "\"eos_token_id\":3,");
-  using testing::ElementsAre;
   EXPECT_THAT(ends_with(three, R"({"eos_token_id": [9, 3, 5]})"), ElementsAre(3, 5, 9));
   EXPECT_THAT(ends_with(three, R"({"eos_token_id": 4, "temperature": 0.6})"), ElementsAre(3, 4));
   EXPECT_THAT(ends_with(three, R"({"eos_token_id": null})"), ElementsAre(3));
@@ -229,9 +225,8 @@ TEST(Capture, AnyEndThatEitherConfigNamesEndsTheText) {
         {"", "not valid JSON"},
         {std::string(1000000, '['), "nested too deep"}}) {
     write_file(folder / "generation_config.json", text);
-    EXPECT_THAT(
-        error_of<FileError>([&] { read_model_config(folder.path()); }),
-        testing::AllOf(testing::HasSubstr("generation_config.json: "), testing::HasSubstr(problem)))
+    EXPECT_THAT(error_of<FileError>([&] { read_model_config(folder.path()); }),
+                AllOf(HasSubstr("generation_config.json: "), HasSubstr(problem)))
         << problem;
   }
 }
@@ -243,7 +238,7 @@ TEST(Capture, ALongPromptIsNotedAndCancellingLeavesNothing) {
   Progress progress;
   QuietObserver observer;
   run_capture(request, progress, observer);
-  EXPECT_THAT(observer.notes, testing::Contains(testing::HasSubstr("74 positions")));
+  EXPECT_THAT(observer.notes, Contains(HasSubstr("74 positions")));
   std::filesystem::remove(request.target);
   progress.cancel();
   EXPECT_THROW(run_capture(request, progress, observer), Cancelled);

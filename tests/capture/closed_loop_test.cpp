@@ -2,10 +2,6 @@
 // model.
 #include <c10/core/InferenceMode.h>
 
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
-#include "analysis/replay/layer_replay.h"
-#include "analysis/replay/replay.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/trace/given_tokens.h"
 #include "capture/eval/eval_run.h"
@@ -18,7 +14,6 @@
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -73,35 +68,19 @@ double largest_difference(const Matrix& a, const Matrix& b) {
 
 TEST_F(ClosedLoopTest, LayerZeroDecidesAsTheReplayOfTheFullRunDoes) {
   std::vector<std::string> specs = examples_for_a_model();
-  specs.insert(
-      specs.end(),
-      {"tova(layer)",
-       "h2o(visible)+recent(50%)",
-       "snapkv(8,pool=max)",
-       "keydiff(pairwise)",
-       "keydiff(median)",
-       "keynorm+adakv",
-       "h2o+caote",
-       "tova+fastcaote+sinks(2)",
-       "snapkv(4)+critical",
-       "h2o+kvmerger(0.5,log_size=1)",
-       "tova+kvmerger(auto,rotate=pre)",
-       "keydiff+cam(4)",
-       "h2o+every(2)",
-       "vase(4,8)+every(2)+only",
-       "rkv(4)+slack(3)",
-       "raas+protect_prompt(1)+slack(2)",
-       "keydiff+only(prompt)",
-       "attentionmatching(keys=omp)+sinks(2)",
-       "vase(20%,4,expected=1)+every(3)+adakv",
-       "epikv(a=1,b=0,window=5,recent=3)+protect_prompt(1)",
-       "epikv(recent=0)+every(2)",
-       "thinkv(segment=4,reasoning=2,execution=1,transition=0,recent=2)",
-       "h2o+quant(2,group=8,residual=2)",
-       "keydiff+quant(group=8,keys=token,residual=4)",
-       "tova+caote+quant(8,group=8,values=channel,residual=0)",
-       "epikv(recent=0)+quant(group=8,residual=2)",
-       "thinkv(segment=3,reasoning=2,execution=1,transition=0,layers=1)+sinks(2)+pyramid"});
+  const std::vector<std::string> more = words(R"(
+      tova(layer) h2o(visible)+recent(50%) snapkv(8,pool=max) keydiff(pairwise) keydiff(median)
+      keynorm+adakv h2o+caote tova+fastcaote+sinks(2) snapkv(4)+critical
+      h2o+kvmerger(0.5,log_size=1) tova+kvmerger(auto,rotate=pre) keydiff+cam(4) h2o+every(2)
+      vase(4,8)+every(2)+only rkv(4)+slack(3) raas+protect_prompt(1)+slack(2) keydiff+only(prompt)
+      attentionmatching(keys=omp)+sinks(2) vase(20%,4,expected=1)+every(3)+adakv
+      epikv(a=1,b=0,window=5,recent=3)+protect_prompt(1) epikv(recent=0)+every(2)
+      thinkv(segment=4,reasoning=2,execution=1,transition=0,recent=2)
+      h2o+quant(2,group=8,residual=2) keydiff+quant(group=8,keys=token,residual=4)
+      tova+caote+quant(8,group=8,values=channel,residual=0)
+      epikv(recent=0)+quant(group=8,residual=2)
+      thinkv(segment=3,reasoning=2,execution=1,transition=0,layers=1)+sinks(2)+pyramid)");
+  specs.insert(specs.end(), more.begin(), more.end());
   EXPECT_GT(specs.size(), 25U);
   long deeper_differs = 0;
   long merged = 0;
@@ -171,7 +150,7 @@ TEST_F(ClosedLoopTest, ABudgetThatHoldsEverythingChangesNothing) {
         for (int layer = 0; layer < tiny_.layers; ++layer) {
           EXPECT_EQ(largest_difference(closed.query(layer, 1), full.query(layer, 1)), 0.0);
           EXPECT_EQ(stored_attention(closed, layer, 1), stored_attention(full, layer, 1));
-          EXPECT_THAT(*closed.evicted_at(layer, 0), testing::Each(-1));
+          EXPECT_THAT(*closed.evicted_at(layer, 0), Each(-1));
           EXPECT_TRUE(closed.merges(layer).empty());
         }
       }
@@ -508,7 +487,7 @@ TEST_F(ClosedLoopTest, BitsAreLostAfterThePolicyStoppedToo) {
 
 TEST_F(ClosedLoopTest, ThePolicyMustNotNeedTheFuture) {
   EXPECT_THAT(error_of<UsageError>([&] { run(request(16), "oracle", "12"); }),
-              testing::HasSubstr("oracle needs the following queries"));
+              HasSubstr("oracle needs the following queries"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "trace.h5"));
 }
 

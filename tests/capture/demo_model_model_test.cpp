@@ -10,12 +10,11 @@ namespace {
 const std::filesystem::path kShipped = std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets";
 
 CaptureRequest request_for(const std::string& prompt, const std::filesystem::path& target) {
-  CaptureRequest request{.model = kShipped / "demo-model",
-                         .target = target,
-                         .prompt = kShipped / "prompts" / prompt,
-                         .generate = 1,
-                         .attention = AttentionStorage::none};
-  return request;
+  return CaptureRequest{.model = kShipped / "demo-model",
+                        .target = target,
+                        .prompt = kShipped / "prompts" / prompt,
+                        .generate = 1,
+                        .attention = AttentionStorage::none};
 }
 
 /// The token three before the answer is the word asked for: "for WORD is: NUMBER".

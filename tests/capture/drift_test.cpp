@@ -1,11 +1,9 @@
 // A closed-loop run beside the full run, against plain loops and the naive model.
 #include "analysis/replay/drift.h"
-#include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -119,8 +117,7 @@ TEST_F(DriftTest, IsWhatPlainLoopsAndTheNaiveModelSay) {
     EXPECT_EQ(drift.first_eviction, 0);
     EXPECT_EQ(drift.positions, compact ? "compact" : "original");
 
-    ReplayRequest request{.policy = parse_policy(policy), .budget = 12};
-    const Replay open = replay(full, request, unwatched);
+    const Replay open = replay(full, {.policy = parse_policy(policy), .budget = 12}, unwatched);
     ASSERT_EQ(drift.heads.size(), 4U);
     double deeper = 0;
     for (const HeadDrift& head : drift.heads) {
@@ -204,7 +201,7 @@ TEST_F(DriftTest, NothingDriftsWhereNothingIsEvicted) {
   for (const LayerDrift& layer : drift.layers) {
     EXPECT_EQ(layer.query + layer.key + layer.value + layer.output, 0.0);
   }
-  for (const HeadDrift& head : drift.heads) EXPECT_THAT(head.jaccard, testing::Each(1.0));
+  for (const HeadDrift& head : drift.heads) EXPECT_THAT(head.jaccard, Each(1.0));
   EXPECT_EQ(drift.mean_divergence(), 0.0);
   EXPECT_EQ(drift.same_top1_share(), 1.0);
   EXPECT_EQ(drift.mean_loss_difference(), 0.0);
@@ -217,8 +214,8 @@ TEST_F(DriftTest, WithoutAnOutputHeadTheBoundSaysHowToGetTheExactKL) {
   ASSERT_FALSE(full.lm_head() || closed.lm_head());
   const Drift bound = drift_of(full, closed);
   EXPECT_EQ(bound.divergence_kind, DivergenceKind::top);
-  EXPECT_THAT(bound.notes, testing::Contains(testing::HasSubstr(
-                               "capture the prompt again with kvloupe-capture run … --lm-head")));
+  EXPECT_THAT(bound.notes,
+              Contains(HasSubstr("capture the prompt again with kvloupe-capture run … --lm-head")));
   lm_head_ = true;
   const Drift exact = drift_of(full, run("with-head.h5", "h2o", 12));
   EXPECT_EQ(exact.divergence_kind, DivergenceKind::exact) << "one of the two is enough";
@@ -234,7 +231,7 @@ TEST_F(DriftTest, MergedOutputsAreNotGuessed) {
     const Drift drift = drift_of(full, closed);
     EXPECT_TRUE(std::isnan(drift.layers[0].output));
     EXPECT_EQ(Drift::mean_jaccard(drift.heads[0], 0), 1.0);
-    EXPECT_THAT(drift.notes, testing::Contains(testing::HasSubstr("merged or refitted")));
+    EXPECT_THAT(drift.notes, Contains(HasSubstr("merged or refitted")));
   }
 }
 
@@ -244,15 +241,15 @@ TEST_F(DriftTest, RefusesWhatCannotBeCompared) {
   };
   const Trace full = run("full.h5");
   const Trace closed = run("closed.h5", "h2o", 12);
-  EXPECT_THAT(refusal(closed, closed), testing::HasSubstr("ran with h2o in its cache"));
-  EXPECT_THAT(refusal(full, full), testing::HasSubstr("ran with the full cache"));
+  EXPECT_THAT(refusal(closed, closed), HasSubstr("ran with h2o in its cache"));
+  EXPECT_THAT(refusal(full, full), HasSubstr("ran with the full cache"));
   std::vector<std::int32_t> ids = full.tokens().ids;
   std::string text;
   ids[41] = (ids[41] + 1) % tiny_.vocab_size;
   for (const std::int32_t id : ids) text += std::to_string(id) + " ";
   write_file(folder_ / "ids.txt", text);
   const Trace other = run("other.h5", "h2o", 12);
-  EXPECT_THAT(refusal(full, other), testing::HasSubstr("token 41 is " + std::to_string(ids[41])));
+  EXPECT_THAT(refusal(full, other), HasSubstr("token 41 is " + std::to_string(ids[41])));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Evaluations of the demo model.
 #include "analysis/study/study_table.h"
 #include "analysis/trace/segments.h"
-#include "analysis/trace/trace.h"
 #include "capture/eval/eval_case.h"
 #include "capture/eval/evaluate.h"
 #include "capture/eval/haystack.h"
@@ -13,21 +12,19 @@
 namespace kvloupe::test {
 namespace {
 
-const std::filesystem::path kModel =
-    std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";
+const fs::path kModel = fs::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";
 
 class EvalTest : public testing::Test {
  protected:
   EvalRequest needle_request() const {
-    EvalRequest request{.model = kModel,
-                        .output = (folder_ / "results.json").string(),
-                        .policies = {parse_policy("tova"), parse_policy("random")},
-                        .budgets = {parse_budget("100%"), parse_budget("20%")},
-                        .lengths = {300},
-                        .depths = {0, 60},
-                        .samples = 2,
-                        .dtype = "f32"};
-    return request;
+    return EvalRequest{.model = kModel,
+                       .output = (folder_ / "results.json").string(),
+                       .policies = {parse_policy("tova"), parse_policy("random")},
+                       .budgets = {parse_budget("100%"), parse_budget("20%")},
+                       .lengths = {300},
+                       .depths = {0, 60},
+                       .samples = 2,
+                       .dtype = "f32"};
   }
   std::vector<nlohmann::ordered_json> run(const EvalRequest& request) {
     Progress progress;
@@ -66,11 +63,10 @@ TEST_F(EvalTest, PoliciesThatReadTheContextTwiceDoSoBeforeTheyEvict) {
   EXPECT_EQ(made_, 2 * 4);
   request.output = (folder_ / "others.json").string();
   request.block = 64;
-  EXPECT_THAT(error_of<UsageError>([&] { this->run(request); }),
-              testing::HasSubstr("as one block"));
+  EXPECT_THAT(error_of<UsageError>([&] { this->run(request); }), HasSubstr("as one block"));
   request.task = Evaluation::Task::perplexity;
   EXPECT_THAT(error_of<UsageError>([&] { this->run(request); }),
-              testing::HasSubstr("nothing has been evicted yet"));
+              HasSubstr("nothing has been evicted yet"));
 }
 
 TEST_F(EvalTest, HaystacksHoldTheNeedleWhereItIsAskedFor) {
@@ -94,11 +90,11 @@ TEST_F(EvalTest, HaystacksHoldTheNeedleWhereItIsAskedFor) {
         ASSERT_NE(at, std::string::npos);
         const std::string question =
             tokenizer->decode({ids.begin() + task.question_begin, ids.end()});
-        EXPECT_THAT(question, testing::HasSubstr("What is the special magic number for"));
+        EXPECT_THAT(question, HasSubstr("What is the special magic number for"));
         EXPECT_EQ(question.substr(question.size() - 4), " is:");
         // The word asked for is the needle's.
         const std::size_t word = text.rfind(" for ", at) + 5;
-        EXPECT_THAT(question, testing::HasSubstr(text.substr(word, at - word) + "?"));
+        EXPECT_THAT(question, HasSubstr(text.substr(word, at - word) + "?"));
         int others = 0;
         for (std::size_t i = text.find("magic numbers for"); i != std::string::npos;
              i = text.find("magic numbers for", i + 1)) {
@@ -156,20 +152,20 @@ TEST_F(EvalTest, WhatItWillTakeIsForeseenAndNothingIsRun) {
     const bool needle = task == Evaluation::Task::needle;
     request.output = (folder_ / (needle ? "needle.json" : "perplexity.json")).string();
     const RunsForecast before = forecast_evaluation(request, progress);
-    EXPECT_FALSE(std::filesystem::exists(request.output));
+    EXPECT_FALSE(fs::exists(request.output));
     EXPECT_EQ(before.known, 0);
     EXPECT_EQ(before.dtype, "f32");
     EXPECT_TRUE(before.free);
     run(request);
     EXPECT_EQ(before.missing, made_);
-    const auto bytes = static_cast<double>(std::filesystem::file_size(request.output));
+    const auto bytes = static_cast<double>(fs::file_size(request.output));
     EXPECT_NEAR(static_cast<double>(before.bytes), bytes, 0.2 * bytes);
 
     const RunsForecast after = forecast_evaluation(request, progress);
     EXPECT_EQ(after.missing, 0);
     EXPECT_EQ(after.known, made_);
     EXPECT_EQ(after.time_text, "no run is missing");
-    EXPECT_EQ(after.bytes, std::filesystem::file_size(request.output));
+    EXPECT_EQ(after.bytes, fs::file_size(request.output));
     request.policies.push_back(parse_policy("sink"));
     EXPECT_EQ(forecast_evaluation(request, progress).missing, needle ? 8 : 4)
         << "two budgets of each prompt";
@@ -216,7 +212,7 @@ TEST_F(EvalTest, ARowIsCapturedAgainAndSaysTheSame) {
     std::string text;
     for (int token = needle.first; token < needle.end; ++token)
       text += trace.tokens().text[static_cast<std::size_t>(token)];
-    EXPECT_THAT(text, testing::HasSubstr(one.expected));
+    EXPECT_THAT(text, HasSubstr(one.expected));
     EXPECT_LT(needle.end - needle.first, 30);
   }
   EXPECT_GT(wrong, 0) << "nothing that could differ";
@@ -250,7 +246,7 @@ TEST_F(EvalTest, ARunWithAFillerOfItsOwnIsCapturedAgain) {
   EvalRequest request = needle_request();
   request.filler = folder_ / "filler.txt";
   const auto runs = run(request);
-  std::filesystem::remove(folder_ / "filler.txt");
+  fs::remove(folder_ / "filler.txt");
   for (std::size_t row = 0; row < runs.size(); ++row) {
     const EvalCase one = eval_case({request.output, static_cast<int>(row), kModel, {}, {}});
     EXPECT_EQ(static_cast<int>(one.tokens.ids.size()), runs[row]["tokens"].get<int>());
@@ -269,7 +265,7 @@ TEST_F(EvalTest, TheResultsOfAStudyHoldTheSameNumbers) {
     study.output = (folder_ / (needle ? "needle.sqlite" : "loss.sqlite")).string();
     Progress progress;
     EXPECT_EQ(forecast_evaluation(study, progress).missing, std::ssize(runs));
-    EXPECT_FALSE(std::filesystem::exists(study.output));
+    EXPECT_FALSE(fs::exists(study.output));
     int said = 0;
     EvalReport report;
     report.run = [&](long, long, const EvaluationRun&) { ++said; };
@@ -313,7 +309,7 @@ TEST_F(EvalTest, TheResultsOfAStudyHoldTheSameNumbers) {
     EXPECT_EQ(said, 0) << "all are there";
     study.policies.pop_back();
     EXPECT_THAT(error_of<FileError>([&] { evaluate(study, progress, report); }),
-                testing::HasSubstr("holds a study with other policies"));
+                HasSubstr("holds a study with other policies"));
   }
 }
 
@@ -334,7 +330,7 @@ TEST_F(EvalTest, AStoppedEvaluationKeepsItsRunsAndGoesOn) {
   };
   const auto runs = without_seconds(run(request));
   EXPECT_EQ(made_, 20 - 7);
-  std::filesystem::remove(request.output);
+  fs::remove(request.output);
   EXPECT_EQ(runs, without_seconds(run(request)));
 }
 

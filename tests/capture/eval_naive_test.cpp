@@ -3,7 +3,6 @@
 // hold exactly.
 #include <c10/core/InferenceMode.h>
 
-#include "analysis/policy/policy_catalog.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/evaluate.h"
 #include "capture/eval/haystack.h"
@@ -64,7 +63,7 @@ class EvalNaiveTest : public testing::Test {
   }
 
   EvalRequest request(Task task, int length) const {
-    EvalRequest request{
+    return EvalRequest{
         .model = folder_.path(),
         .output = (folder_ / "results.json").string(),
         .task = task,
@@ -75,7 +74,6 @@ class EvalNaiveTest : public testing::Test {
         .depths = {30},
         .block = kBlock,
         .dtype = "f32"};
-    return request;
   }
   /// Runs anew, whatever an earlier evaluation left.
   std::vector<Json> evaluated(const EvalRequest& request) {
@@ -229,7 +227,7 @@ TEST_F(EvalNaiveTest, ATokenTheModelDoesNotKnowIsNamed) {
   write_file(folder_ / "tokenizer.json", larger);
   for (const Task task : {Task::perplexity, Task::needle}) {
     EXPECT_THAT(error_of<FileError>([&] { evaluated(request(task, 90)); }),
-                testing::HasSubstr("token 923, outside the model's vocabulary"));
+                HasSubstr("token 923, outside the model's vocabulary"));
   }
 }
 
@@ -241,8 +239,8 @@ TEST_F(EvalNaiveTest, NothingDriftsBeforeTheFirstEviction) {
       whole.positions = positions;
       for (const Json& run : evaluated(whole)) {
         if (run["budget"] == "full") continue;
-        EXPECT_THAT(run["hidden_distance"], testing::Each(0.0)) << run;
-        EXPECT_THAT(run["hidden_cosine_distance"], testing::Each(0.0)) << run;
+        EXPECT_THAT(run["hidden_distance"], Each(0.0)) << run;
+        EXPECT_THAT(run["hidden_cosine_distance"], Each(0.0)) << run;
         EXPECT_EQ(run["normed_distance"], 0.0);
       }
     }
@@ -252,7 +250,7 @@ TEST_F(EvalNaiveTest, NothingDriftsBeforeTheFirstEviction) {
   text.budgets = {parse_budget(std::to_string(kBlock))};
   for (const Json& run : evaluated(text)) {
     if (run["budget"] == "full") continue;
-    EXPECT_THAT(run["hidden_distance"], testing::Each(0.0)) << run;
+    EXPECT_THAT(run["hidden_distance"], Each(0.0)) << run;
     EXPECT_EQ(run["kl"], 0.0);
     EXPECT_EQ(run["same_top1"], 1.0);
     EXPECT_EQ(run["loss_difference"], 0.0);
@@ -276,14 +274,14 @@ TEST_F(EvalNaiveTest, MoreTokensThanPositionsAreSaid) {
     evaluated(wanted);
     std::string all;
     for (const std::string& note : notes_) all += note;
-    EXPECT_THAT(all, testing::HasSubstr(text));
+    EXPECT_THAT(all, HasSubstr(text));
     EXPECT_EQ(all.find("made for 92 positions") == all.npos, std::string(text).empty());
   }
   // Another model of the same name goes not on with these results.
   tiny_.seed += 1;
   tiny_.write(folder_.path());
   EXPECT_THAT([&] { continued(request(Task::needle, 90)); },
-              testing::ThrowsMessage<FileError>(testing::HasSubstr("another model of this name")));
+              testing::ThrowsMessage<FileError>(HasSubstr("another model of this name")));
 }
 
 TEST_F(EvalNaiveTest, WhatDoesNotFitIsLeftOutAndSaid) {
@@ -293,7 +291,7 @@ TEST_F(EvalNaiveTest, WhatDoesNotFitIsLeftOutAndSaid) {
   const std::int64_t distributions = 90 * tiny_.vocab_size * 4;
   const std::int64_t hidden = 90 * tiny_.layers * tiny_.hidden_size * 4;
   const auto all = evaluated(wanted);
-  EXPECT_THAT(notes_, testing::IsEmpty());
+  EXPECT_THAT(notes_, IsEmpty());
   for (const auto& [room, with_kl, with_hidden] : {std::tuple{distributions + hidden, true, true},
                                                    {distributions + hidden - 1, true, false},
                                                    {hidden, false, true},
@@ -303,7 +301,7 @@ TEST_F(EvalNaiveTest, WhatDoesNotFitIsLeftOutAndSaid) {
     ASSERT_EQ(runs.size(), all.size());
     EXPECT_EQ(notes_.size(), (with_kl ? 0U : 1U) + (with_hidden ? 0U : 1U));
     if (with_kl && !with_hidden) {
-      EXPECT_THAT(notes_.front(), testing::HasSubstr("hidden states over 90 tokens"));
+      EXPECT_THAT(notes_.front(), HasSubstr("hidden states over 90 tokens"));
     }
     for (std::size_t i = 1; i < runs.size(); ++i) {
       EXPECT_EQ(runs[i]["loss"], all[i]["loss"]);

@@ -1,6 +1,5 @@
 // Every model family and what its configs may say, on tiny random checkpoints, against the naive
 // double-precision model.
-#include "analysis/replay/replay.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/runs_together.h"
 #include "capture/run/block_runner.h"
@@ -11,7 +10,6 @@
 #include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {

@@ -13,7 +13,6 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -129,14 +128,13 @@ const Case kCases[] = {
 };
 
 TinyCheckpoint tiny_of(const Case& c) {
-  TinyCheckpoint tiny{.architecture = c.architecture,
-                      .heads = c.heads,
-                      .kv_heads = c.kv_heads,
-                      .head_dim = c.head_dim,
-                      .hidden_size = c.hidden_size,
-                      .tied = c.tied,
-                      .more = c.more};
-  return tiny;
+  return TinyCheckpoint{.architecture = c.architecture,
+                        .heads = c.heads,
+                        .kv_heads = c.kv_heads,
+                        .head_dim = c.head_dim,
+                        .hidden_size = c.hidden_size,
+                        .tied = c.tied,
+                        .more = c.more};
 }
 
 struct GgufFamilies : testing::TestWithParam<Case> {
@@ -147,14 +145,13 @@ struct GgufFamilies : testing::TestWithParam<Case> {
     write_file(folder_ / "ids.txt", random_ids_text(40, tiny_.vocab_size, 5));
   }
   CaptureRequest request(const char* model, const char* target) const {
-    CaptureRequest request{.model = folder_ / model,
-                           .target = folder_ / target,
-                           .ids = folder_ / "ids.txt",
-                           .block = 16,
-                           .generate = 3,
-                           .dtype = "f32",
-                           .storage = Storage::float32};
-    return request;
+    return CaptureRequest{.model = folder_ / model,
+                          .target = folder_ / target,
+                          .ids = folder_ / "ids.txt",
+                          .block = 16,
+                          .generate = 3,
+                          .dtype = "f32",
+                          .storage = Storage::float32};
   }
   TinyCheckpoint tiny_;
   const TemporaryFolder folder_;

@@ -1,5 +1,5 @@
-#include "capture/model/architecture_catalog.h"
 #include "capture/model/model_config.h"
+#include "capture/model/architecture_catalog.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/test.h"
 
@@ -17,7 +17,7 @@ std::string problem_of(const std::string& text) {
     EXPECT_EQ(config.head_dim % 2, 0);
     return "";
   } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("m/config.json: "));
+    EXPECT_THAT(error.what(), StartsWith("m/config.json: "));
     return error.what();
   }
 }
@@ -158,7 +158,7 @@ TEST(ModelConfig, OtherRotaryScalingIsRefusedByName) {
   EXPECT_THAT(problem_with("rope_scaling", {{"factor", 2.0}}), HasSubstr("rope_type is missing"));
   EXPECT_THAT(problem_with("rope_scaling", "linear"), HasSubstr("rope_scaling: must be an object"));
   EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", 3}}), HasSubstr("must be a text"));
-  EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", "a\nb"}}), testing::Not(HasSubstr("\n")));
+  EXPECT_THAT(problem_with("rope_scaling", {{"rope_type", "a\nb"}}), Not(HasSubstr("\n")));
   EXPECT_THAT(problem_with("rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}),
               HasSubstr("full_attention"));
   EXPECT_THAT(problem_with("rope_parameters", {{"partial_rotary_factor", 0.5}}),

@@ -1,13 +1,11 @@
 // A second reading of the context, in the model: its states against the naive model, what it leaves
 // alone, and the policies that decide by it in the model's own cache.
 #include "capture/run/probe.h"
-#include "analysis/replay/replay.h"
 #include "analysis/trace/trace_probe.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -240,8 +238,8 @@ TEST_F(ProbeTest, WhatCannotBeIsRefusedInOneLineAndLeavesNothing) {
 struct WindowedProbeTest : ProbeTest {
   WindowedProbeTest() : ProbeTest(windowed()) {}
   static TinyCheckpoint windowed() {
-    TinyCheckpoint tiny{.architecture = "MistralForCausalLM", .more = R"({"sliding_window": 17})"};
-    return tiny;
+    return TinyCheckpoint{.architecture = "MistralForCausalLM",
+                          .more = R"({"sliding_window": 17})"};
   }
 };
 

@@ -190,7 +190,7 @@ TEST_F(RunRates, ManyRunsLoadTheModelOnce) {
   time = foreseen_time("v1:a", config_, {{closed, 1}});
   EXPECT_TRUE(time->at_least) << "how fast it generates is not known";
   set_time(time, forecast);
-  EXPECT_THAT(forecast.time_text, testing::StartsWith("without the tokens of the answers"));
+  EXPECT_THAT(forecast.time_text, StartsWith("without the tokens of the answers"));
   forecast.seconds.reset();
   set_time(std::nullopt, forecast);
   EXPECT_FALSE(forecast.seconds);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "analysis/trace/trace.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/test.h"
@@ -241,7 +240,7 @@ TEST_F(Program, ATraceOfAnotherTokenizerIsNotRunByItsIds) {
     EXPECT_EQ(child.wait(), 0) << child.err();
     return child.err();
   };
-  EXPECT_THAT(notes_of_run(), testing::Not(HasSubstr("another model")));
+  EXPECT_THAT(notes_of_run(), Not(HasSubstr("another model")));
   const std::string weights = file_text(model_ / "model.safetensors");
   std::string others = weights;
   others.back() ^= 1;
@@ -410,7 +409,7 @@ TEST_F(Program, SignalsInMidRunLeaveNothingButATemporaryName) {
     EXPECT_EQ(child.wait(), signal == SIGKILL ? 128 + SIGKILL : 1);
     EXPECT_EQ(child.err(),
               signal == SIGKILL ? "" : "kvloupe-capture: cancelled; nothing was written\n");
-    EXPECT_THAT(child.out(), testing::Not(HasSubstr("done\",")));
+    EXPECT_THAT(child.out(), Not(HasSubstr("done\",")));
     EXPECT_FALSE(std::filesystem::exists(target_));
     EXPECT_EQ(std::filesystem::is_empty(work_), signal != SIGKILL);
   }

@@ -3,13 +3,11 @@
 
 #include "analysis/evaluation/rescue_results.h"
 #include "analysis/replay/follow.h"
-#include "analysis/replay/replay.h"
 #include "analysis/trace/loops.h"
 #include "capture/eval/rescue.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/results_file.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {

@@ -1,5 +1,5 @@
-#include "analysis/output_file.h"
 #include "capture/checkpoint/safetensors.h"
+#include "analysis/output_file.h"
 #include "capture/file/mapped_file.h"
 #include "capture/model/load_transformer.h"
 #include "tests/capture/tiny_checkpoint.h"
@@ -352,9 +352,8 @@ TEST_F(CheckpointFolder, PackedExpertsThatDoNotFitAreRefused) {
   EXPECT_THAT(
       with("layers.1.mlp.experts.down_proj_blocks", "layers.1.mlp.experts.down_proj_blockz"),
       HasSubstr("down_proj"));
-  EXPECT_THAT(
-      with("[3,64,1,16]", "[3,1,64,16]"),
-      testing::AllOf(HasSubstr("gate_up_proj_blocks"), HasSubstr("requires U8 [3,64,1,16]")));
+  EXPECT_THAT(with("[3,64,1,16]", "[3,1,64,16]"),
+              AllOf(HasSubstr("gate_up_proj_blocks"), HasSubstr("requires U8 [3,64,1,16]")));
   TinyCheckpoint odd = good;
   odd.hidden_size = 20;
   odd.write(folder_.path());

@@ -6,7 +6,6 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -19,13 +18,12 @@ struct SharedRun : testing::Test {
     write_file(folder_ / "ids.txt", random_ids_text(40, tiny.vocab_size, 7));
   }
   CaptureRequest request(const char* name, bool shared) const {
-    CaptureRequest wanted{.model = folder_ / "model",
+    return CaptureRequest{.model = folder_ / "model",
                           .target = folder_ / name,
                           .ids = folder_ / "ids.txt",
                           .block = 16,
                           .dtype = "f32",
                           .shared_weights = shared};
-    return wanted;
   }
   static std::vector<KeptFile> files() { return CacheFolder(cache_folder()).files(); }
 
@@ -95,7 +93,7 @@ TEST_F(SharedRun, AFullDiskUnderTheCacheFolderIsNamed) {
     return folder.filename() == "weights" ? 10U : 1'000'000'000U;
   };
   EXPECT_THAT(error_of<FileError>([&] { capture(wanted); }),
-              testing::AllOf(HasSubstr("weights/"), HasSubstr("set XDG_CACHE_HOME")));
+              AllOf(HasSubstr("weights/"), HasSubstr("set XDG_CACHE_HOME")));
 }
 
 TEST_F(SharedRun, WithoutACacheFolderTheTraceHoldsThem) {

@@ -4,7 +4,6 @@
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/replay/drift.h"
-#include "analysis/replay/replay.h"
 #include "analysis/study/database.h"
 #include "analysis/study/merge_results.h"
 #include "analysis/study/prompt_set.h"
@@ -20,13 +19,11 @@
 #include "tests/capture/capture_check.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
 
-const std::filesystem::path kStudiedModel =
-    std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";
+const fs::path kStudiedModel = fs::path(KVLOUPE_SOURCE_DIR) / "assets" / "demo-model";
 
 class Quiet final : public CaptureObserver {
  public:
@@ -36,8 +33,8 @@ class Quiet final : public CaptureObserver {
 
 struct RunStudyTest : testing::Test {
   void SetUp() override {
-    std::filesystem::create_directory_symlink(kStudiedModel, folder_ / "model");
-    std::filesystem::create_directory(folder_ / "prompts");
+    fs::create_directory_symlink(kStudiedModel, folder_ / "model");
+    fs::create_directory(folder_ / "prompts");
     write_file(folder_ / "long.txt",
                "The old garden lies behind the house.\n@@question\nWhat lies behind it?\n");
     write_file(
@@ -140,7 +137,7 @@ TEST_F(RunStudyTest, AnswersThatAreWrittenTogetherAreThoseOfRunsAlone) {
   run();
   const std::string together = as_text();
   const std::vector<EvaluationRun> said = read_evaluation(folder_ / "out.sqlite").runs;
-  std::filesystem::remove(folder_ / "out.sqlite");
+  fs::remove(folder_ / "out.sqlite");
   run_study(
       folder_ / "study.json", folder_ / "out.sqlite", [](const std::string&) {}, StudyPart::runs,
       [](int) { return std::make_unique<OneByOne>(); });
@@ -160,13 +157,13 @@ TEST_F(RunStudyTest, EachRunCanBeMadeAgainFromThePromptThatItKept) {
                            {"task": "answer", "prompts": ["set.jsonl"], "tokens": 4},
                            {"task": "perplexity", "prompts": ["long.txt"]}])");
   run();
-  const std::filesystem::path path = folder_ / "out.sqlite";
+  const fs::path path = folder_ / "out.sqlite";
   const auto of_item = [&](int row) { return eval_case({path, row, kStudiedModel, {}, {}}); };
   const EvalCase rose = of_item(10 + 3);
   EXPECT_EQ(rose.answers, std::vector<std::string>{"red"});
   EXPECT_EQ(std::tuple(rose.policy, rose.budget, rose.answer_tokens, rose.expected),
             std::tuple("keydiff", "30%", 4, ""));
-  EXPECT_THAT(rose.tokens.names, testing::Contains("question"));
+  EXPECT_THAT(rose.tokens.names, Contains("question"));
   const EvalCase text = of_item(15);
   EXPECT_EQ(std::tuple(text.policy, text.answer_tokens, text.answers.size()),
             std::tuple("full", 0, 0U));
@@ -232,7 +229,7 @@ TEST_F(RunStudyTest, DriftIsThatOfTwoCaptures) {
   const StudyTable table = read_study_table(folder_ / "out.sqlite");
   const MeasureTable measure = measure_table(table, table.measure(kAgreement), "32");
   EXPECT_THAT(measure.prompts,
-              testing::ElementsAre("drift: long.txt", "drift: set.jsonl#0", "drift: set.jsonl#2"));
+              ElementsAre("drift: long.txt", "drift: set.jsonl#0", "drift: set.jsonl#2"));
   const HeadMeasureTable heads = head_table(table, measure, 1, 0);
   EXPECT_EQ(heads.heads.size(), drift.heads.size());
   for (std::size_t h = 0; h < heads.heads.size(); ++h) {
@@ -256,8 +253,8 @@ TEST_F(RunStudyTest, AStudyGoesOnAndAChangedPromptIsRefused) {
   EXPECT_THAT(said_, HasSubstr("27 items, 12 of them done before"));
   EXPECT_EQ(csv(), whole);
   // A copy of the same text is the same text; so it is for results of earlier versions.
-  const auto later = std::filesystem::last_write_time(folder_ / "long.txt") + std::chrono::hours(1);
-  std::filesystem::last_write_time(folder_ / "long.txt", later);
+  const auto later = fs::last_write_time(folder_ / "long.txt") + std::chrono::hours(1);
+  fs::last_write_time(folder_ / "long.txt", later);
   run();
   EXPECT_THAT(said_, HasSubstr("27 items, 27 of them done before"));
   Database(folder_ / "out.sqlite", Database::Access::write)
@@ -308,7 +305,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   Quiet quiet;
   int done = 0, found = 0;
   CaptureSetReport report;
-  report.done = [&](const std::filesystem::path&, const CaptureSummary&, int, int) { ++done; };
+  report.done = [&](const fs::path&, const CaptureSummary&, int, int) { ++done; };
   report.found = [&](int traces) { found = traces; };
   run_capture_set(request, unwatched, quiet, report);
   EXPECT_EQ(done, 2);
@@ -324,13 +321,13 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   EXPECT_EQ(one.tokens().segment, expected.tokens().segment);
   EXPECT_EQ(one.predictions()->token_ids, expected.predictions()->token_ids);
   // A trace that is there stays; the missing one is made.
-  const auto time = std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5");
-  std::filesystem::remove(folder_ / "traces" / "set-00002.h5");
+  const auto time = fs::last_write_time(folder_ / "traces" / "set-00000.h5");
+  fs::remove(folder_ / "traces" / "set-00002.h5");
   run_capture_set(request, unwatched, quiet, report);
   EXPECT_EQ(found, 1);
   EXPECT_EQ(done, 3);
-  EXPECT_EQ(std::filesystem::last_write_time(folder_ / "traces" / "set-00000.h5"), time);
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "traces" / "set-00002.h5"));
+  EXPECT_EQ(fs::last_write_time(folder_ / "traces" / "set-00000.h5"), time);
+  EXPECT_TRUE(fs::exists(folder_ / "traces" / "set-00002.h5"));
   // Traces of another run, or of another set with the same names, are not these.
   const auto problem = [&](const CaptureSetRequest& other) -> std::string {
     return error_of<FileError>([&] { run_capture_set(other, unwatched, quiet, report); });
@@ -346,7 +343,7 @@ TEST_F(RunStudyTest, EveryPromptOfASetIsCapturedOnce) {
   other.each.generate = 2;
   EXPECT_THAT(problem(other), HasSubstr("another number of generated tokens"));
   other = request;
-  std::filesystem::create_directory(folder_ / "other");
+  fs::create_directory(folder_ / "other");
   other.set = folder_ / "other" / "set.jsonl";
   write_file(other.set, R"({"text": "Quite another text of the same name."})");
   EXPECT_THAT(problem(other), HasSubstr("another prompt"));
@@ -472,9 +469,9 @@ TEST_F(RunStudyTest, WhatCannotRunIsSaid) {
   write_study(R"("tasks": ["drift"])");
   EXPECT_THAT(failure("a.sqlite"), HasSubstr("4 of 12 items failed"));
   EXPECT_THAT(said_, HasSubstr("line 2 has a \"text\" that is not a text"));
-  std::filesystem::remove(folder_ / "model");
+  fs::remove(folder_ / "model");
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("model: \"model\" is neither a folder"));
-  std::filesystem::create_directory(folder_ / "model");
+  fs::create_directory(folder_ / "model");
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("12 of 12 items failed"));
   EXPECT_THAT(said_, HasSubstr("no config.json or no weights"));
   EXPECT_THAT(

@@ -7,7 +7,6 @@
 #include "tests/capture/whole_model.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -27,11 +26,10 @@ struct TraceSizeTest : testing::Test {
   CaptureRequest request(const TinyCheckpoint& tiny, int tokens) const {
     tiny.write(folder_.path());
     write_file(folder_ / "ids.txt", random_ids_text(tokens, tiny.vocab_size, 7));
-    CaptureRequest wanted{.model = folder_.path(),
+    return CaptureRequest{.model = folder_.path(),
                           .target = folder_ / "trace.h5",
                           .ids = folder_ / "ids.txt",
                           .dtype = "f32"};
-    return wanted;
   }
   static SizeObserver run(const CaptureRequest& wanted) {
     SizeObserver observer;
@@ -72,14 +70,13 @@ struct TraceSizeTest : testing::Test {
 
 /// Larger than HDF5's own bytes, and yet fast.
 TinyCheckpoint wide_checkpoint() {
-  TinyCheckpoint tiny{.layers = 3,
-                      .heads = 6,
-                      .kv_heads = 3,
-                      .head_dim = 32,
-                      .hidden_size = 96,
-                      .vocab_size = 500,
-                      .max_position_embeddings = 1000};
-  return tiny;
+  return TinyCheckpoint{.layers = 3,
+                        .heads = 6,
+                        .kv_heads = 3,
+                        .head_dim = 32,
+                        .hidden_size = 96,
+                        .vocab_size = 500,
+                        .max_position_embeddings = 1000};
 }
 
 TEST_F(TraceSizeTest, IsThatOfTheFileForEveryShapeAndOption) {

@@ -2,7 +2,6 @@
 
 #include <tbb/global_control.h>
 
-#include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/projection.h"
 #include "capture/run/block_runner.h"

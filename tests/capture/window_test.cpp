@@ -1,15 +1,12 @@
 // Models with a sliding window that run with a policy in their caches, longer than the window:
 // against the replay, the full run and the naive model.
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/drift.h"
-#include "analysis/replay/replay.h"
 #include "tests/capture/capture_check.h"
 #include "tests/capture/follow_trace.h"
 #include "tests/capture/tiny_checkpoint.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/stored_attention.h"
 #include "tests/support/test.h"
-#include "tests/support/unwatched.h"
 
 namespace kvloupe::test {
 namespace {
@@ -128,7 +125,7 @@ TEST_P(WindowedRun, DriftComparesWhatIsLeftOfTheWindow) {
   const Trace whole = full(kWindowBlock);
   const Drift none = measure_drift(whole, closed(kWindowBlock, "h2o", window()), unwatched);
   EXPECT_EQ(none.first_eviction, static_cast<int>(none.blocks.size()));
-  for (const HeadDrift& head : none.heads) EXPECT_THAT(head.jaccard, testing::Each(1.0));
+  for (const HeadDrift& head : none.heads) EXPECT_THAT(head.jaccard, Each(1.0));
   for (const LayerDrift& layer : none.layers) EXPECT_EQ(layer.output + layer.key, 0.0);
   EXPECT_EQ(none.mean_divergence(), 0.0);
 
@@ -213,8 +210,8 @@ TEST_P(EndsWithTheWindow, CompactPositionsAreRefusedBeyondTheWindowByName) {
   write_checkpoint(kAllTokens - 1);
   wanted.target = folder_ / "longer.h5";
   EXPECT_THAT(error_of<WorkError>([&] { capture(wanted); }),
-              testing::HasSubstr("compact positions are not defined beyond the model's sliding "
-                                 "window of 59 tokens"));
+              HasSubstr("compact positions are not defined beyond the model's sliding "
+                        "window of 59 tokens"));
   EXPECT_FALSE(std::filesystem::exists(wanted.target));
 }
 

@@ -3,10 +3,8 @@
 #include "tests/examples/examples.h"
 #include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/replay/replay.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -78,18 +76,16 @@ TEST_F(Examples, TheMeasureIsInTheCatalogueAndInTheReplay) {
 
 TEST_F(Examples, TheFigureIsMadeByItsName) {
   const figure::FigureInfo& info = figure::find_figure("kept-tokens");
-  request::FigureSettings settings{.policy = parse_policy("strided(stride=8)"),
-                                   .budget = parse_budget("25%")};
-  const figure::MadeFigure made =
-      request::FigureMaker(trace_).make(info, settings, test::unwatched);
+  const figure::MadeFigure made = request::FigureMaker(trace_).make(
+      info, {.policy = parse_policy("strided(stride=8)"), .budget = parse_budget("25%")},
+      test::unwatched);
   std::ostringstream out;
   figure::CsvWriter csv(out);
   made.figure->write_csv(csv);
-  EXPECT_THAT(out.str(), testing::HasSubstr("share_of_heads"));
-  EXPECT_THAT(made.figure->caption(), testing::HasSubstr("strided(8)"));
+  EXPECT_THAT(out.str(), HasSubstr("share_of_heads"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("strided(8)"));
   const figure::TextMetrics metrics;
-  figure::DrawRequest draw{.style = figure::make_style(metrics)};
-  const figure::Scene scene = made.figure->draw(draw);
+  const figure::Scene scene = made.figure->draw({.style = figure::make_style(metrics)});
   EXPECT_FALSE(scene.items.empty());
 }
 

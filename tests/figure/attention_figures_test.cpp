@@ -3,31 +3,19 @@
 
 #include "app/document/figure_file.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/plot/map_margin.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/naive/naive_later.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/made_layer.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
 namespace {
 
-struct AttentionFigures : ::testing::Test {
-  AttentionFigures() {
-    states = test::write_synthetic_trace(folder / "t.h5", options);
-    trace = std::make_shared<const Trace>(folder / "t.h5");
-  }
-  MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
-    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
-  }
+struct AttentionFigures : ::testing::Test, test::TraceFigures {
   std::vector<std::vector<double>> attention(int layer, int query_head) const {
     return naive::full_attention(trace->query(layer, query_head),
                                  trace->key(layer, trace->model().head_of(query_head)),
@@ -46,11 +34,6 @@ struct AttentionFigures : ::testing::Test {
     }
     return mean;
   }
-
-  test::TemporaryFolder folder;
-  test::SyntheticTraceOptions options;
-  test::SyntheticStates states;
-  std::shared_ptr<const Trace> trace;
 };
 
 TEST_F(AttentionFigures, TheKernelOfEachDistanceIsThatOfThePlainLoops) {
@@ -125,7 +108,7 @@ TEST_F(AttentionFigures, CurvesOfLostAttentionAreThoseOfThePlainLoops) {
   std::map<std::string, std::vector<std::vector<Loss>>> all;  // by policy, [budgets][heads]
   std::vector<std::vector<double>> received;                  // [heads] of counted tokens
   for (int layer = 0; layer < 2; ++layer) {
-    const LayerStates own = test::made_layer(states, layer);
+    const LayerStates own = test::made_layer(states_of_trace, layer);
     for (int head = 0; head < 2; ++head) {
       const std::vector<double> mean = later(layer, head, kPrefix);
       received.emplace_back(mean.begin() + 4, mean.begin() + kPrefix);
@@ -266,15 +249,13 @@ TEST_F(AttentionFigures, ScoresStandBesideTheAttentionThatCameLater) {
 }
 
 TEST_F(AttentionFigures, AClosedLoopTraceLacksTheAttentionTheyShow) {
-  test::write_synthetic_closed_loop(folder / "closed.h5", options, "h2o", 24);
+  test::write_synthetic_closed_loop(folder / "closed.h5", {}, "h2o", 24);
   const auto closed = std::make_shared<const Trace>(folder / "closed.h5");
   for (const char* name : {"distance-kernel", "attention-lost", "score-vs-attention"}) {
-    try {
-      request::FigureMaker(closed).make(find_figure(name), {}, test::unwatched);
-      FAIL() << name;
-    } catch (const WorkError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("closed-loop trace"));
-    }
+    EXPECT_THAT(test::error_of<WorkError>([&] {
+                  request::FigureMaker(closed).make(find_figure(name), {}, test::unwatched);
+                }),
+                HasSubstr("closed-loop trace"));
   }
 }
 
@@ -291,8 +272,7 @@ struct Margins : ::testing::Test {
     return maker_->make(find_figure(name), settings, test::unwatched);
   }
   static request::FigureSettings of_query_head(int query_head) {
-    request::FigureSettings settings{.query_head = query_head};
-    return settings;
+    return request::FigureSettings{.query_head = query_head};
   }
   /// Σ over the queries that see `token` of the naive softmax, over how many they are.
   double naive_received(int query_head, int token) const {
@@ -361,11 +341,10 @@ const Axes* column_of(const Scene& scene, int token) {
 /// The widest of the figure's filled bars of ink within a plot.
 double widest_bar(const Scene& scene, const Rect& plot, Colour ink) {
   double widest = 0.0;
-  for (const Item& item : scene.items) {
-    const Path* path = std::get_if<Path>(&item);
-    if (path == nullptr || !path->fill || *path->fill != ink) continue;
+  for (const Path& path : test::items_of<Path>(scene)) {
+    if (!path.fill || *path.fill != ink) continue;
     const auto [low, high] =
-        std::minmax_element(path->points.begin(), path->points.end(),
+        std::minmax_element(path.points.begin(), path.points.end(),
                             [](const Point& a, const Point& b) { return a.x < b.x; });
     if (low->y >= plot.y - 0.1 && low->y <= plot.bottom() + 0.1)
       widest = std::max(widest, high->x - low->x);
@@ -374,7 +353,6 @@ double widest_bar(const Scene& scene, const Rect& plot, Colour ink) {
 }
 
 TEST_F(Margins, ASinkIsAsWideInALongTextAndASmallTileAsInAny) {
-  const TextMetrics fonts;
   for (const int length : {104, 1500}) {
     test::SyntheticTraceOptions options;
     options.prompt_length = length - options.generated;
@@ -385,8 +363,7 @@ TEST_F(Margins, ASinkIsAsWideInALongTextAndASmallTileAsInAny) {
     const FigureInfo& info = find_figure("attention");
     const MadeFigure made = make("attention", of_query_head(0));
     for (const char* size : {"85x85mm", "40x40mm", "178x60mm"}) {
-      FileOptions file{.size = parse_page_size(size)};
-      const Scene scene = page_of(info, made, file, fonts);
+      const Scene scene = page_of(info, made, {.size = parse_page_size(size)}, test::fonts());
       EXPECT_TRUE(scene_problems(scene).empty()) << scene_problems(scene).front();
       const Axes* strip = strip_of(scene);
       ASSERT_NE(strip, nullptr) << size;
@@ -417,8 +394,7 @@ TEST_F(Margins, FollowTheMapWhenItIsZoomed) {
   write(options);
   const MadeFigure made = make("attention", of_query_head(0));
   DrawRequest request;
-  const TextMetrics fonts;
-  request.style = make_style(fonts);
+  request.style = make_style(test::fonts());
   request.x_range = {30.0, 60.0};
   request.y_range = {40.0, 70.0};
   const Scene scene = made.figure->draw(request);
@@ -440,14 +416,12 @@ TEST_F(Margins, FollowTheMapWhenItIsZoomed) {
 TEST_F(Margins, WithoutASinkNothingIsMarked) {
   test::SyntheticTraceOptions options{.sink_logit = 0.0F};
   write(options);
-  const TextMetrics fonts;
   for (const char* name : {"attention", "filmstrip"}) {
     const MadeFigure made = make(name, of_query_head(0));
-    const Scene scene = page_of(find_figure(name), made, {}, fonts);
+    const Scene scene = test::scene_of(name, made);
     EXPECT_EQ(column_of(scene, 0), nullptr) << name;
-    for (const Item& item : scene.items) {
-      const Markers* marks = std::get_if<Markers>(&item);
-      EXPECT_FALSE(marks != nullptr && marks->shape == MarkerShape::triangle_down) << name;
+    for (const Markers& marks : test::items_of<Markers>(scene)) {
+      EXPECT_FALSE(marks.shape == MarkerShape::triangle_down) << name;
     }
   }
 }
@@ -455,10 +429,9 @@ TEST_F(Margins, WithoutASinkNothingIsMarked) {
 TEST_F(Margins, TheFilmStripHasTheSinksColumnToo) {
   test::SyntheticTraceOptions options{.prompt_length = 992, .sink_logit = 12.0F};
   write(options);
-  const TextMetrics fonts;
   request::FigureSettings settings = of_query_head(0);
   settings.policy = parse_policy("keynorm");
-  const Scene scene = page_of(find_figure("filmstrip"), make("filmstrip", settings), {}, fonts);
+  const Scene scene = test::scene_of("filmstrip", make("filmstrip", settings));
   const Axes* column = column_of(scene, 0);
   ASSERT_NE(column, nullptr);
   EXPECT_GE(column->plot.width, 4.0);

@@ -3,16 +3,13 @@
 #include "app/figure/comparison.h"
 #include "analysis/measure/measure_catalog.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"
 #include "app/plot/value_axis.h"
-#include "app/request/figure_service.h"
 #include "app/scene/colour_map.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/support/record_values.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -21,12 +18,7 @@ namespace {
 using Row = test::CsvRow;
 
 std::string refusal(const ChoiceInfo& choice, const std::string& text) {
-  try {
-    check_value("some-figure", choice, text);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return {};
+  return test::error_of<UsageError>([&] { check_value("some-figure", choice, text); });
 }
 
 TEST(Choice, ListsSplitOutsideParenthesesAndQuotes) {
@@ -158,8 +150,7 @@ PanelGrid three_panels(const std::string& x_name, int columns) {
 }
 
 TEST(Panels, ShareAxesWhereTheyAreTheSame) {
-  const TextMetrics fonts;
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   const PanelGrid grid = three_panels("Step", 2);
   Scene scene = make_scene(style, 240, 200);
   const std::vector<Axes> axes = add_panels(scene, style, grid);
@@ -169,9 +160,7 @@ TEST(Panels, ShareAxesWhereTheyAreTheSame) {
   EXPECT_EQ(axes[0].plot.width, axes[1].plot.width);
   const auto count = [&](const std::string& text) {
     int found = 0;
-    for (const Item& item : scene.items) {
-      if (const Text* one = std::get_if<Text>(&item)) found += one->text == text ? 1 : 0;
-    }
+    for (const Text& one : test::items_of<Text>(scene)) found += one.text == text ? 1 : 0;
     return found;
   };
   EXPECT_EQ(count("Loss"), 2);  // once a row
@@ -185,8 +174,7 @@ TEST(Panels, ShareAxesWhereTheyAreTheSame) {
 }
 
 TEST(Panels, StandBesideEachOtherInALowFigure) {
-  const TextMetrics fonts;
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   PanelGrid grid{.least_width = 150.0};
   for (const char* name : {"cos(anchor, k)", "Across", "Rank"})
     grid.panels.push_back({name, x_axis(name, {0, 10}), y_axis(name, {0, 1})});
@@ -194,11 +182,8 @@ TEST(Panels, StandBesideEachOtherInALowFigure) {
     Scene scene = make_scene(style, 240, height);
     const std::vector<Axes> axes = add_panels(scene, style, grid);
     EXPECT_THAT(scene_problems(scene), IsEmpty()) << height;
-    for (const Item& item : scene.items) {
-      const Text* text = std::get_if<Text>(&item);
-      EXPECT_FALSE(grid.columns == 0 && text != nullptr && text->turned &&
-                   text->text.ends_with("…"))
-          << height;
+    for (const Text& text : test::items_of<Text>(scene)) {
+      EXPECT_FALSE(grid.columns == 0 && text.turned && text.text.ends_with("…")) << height;
     }
     int first_row = 0;
     for (const Axes& one : axes) first_row += one.plot.y == axes[0].plot.y ? 1 : 0;
@@ -213,38 +198,33 @@ TEST(Panels, StandBesideEachOtherInALowFigure) {
 }
 
 TEST(Panels, ANameThatNarrowNeighboursShareStandsOnceUnderAll) {
-  const TextMetrics fonts;
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   PanelGrid grid = three_panels("Budget N (entries)", 3);
   const auto names = [&](double width) {
     Scene scene = make_scene(style, width, 150);
     add_panels(scene, style, grid);
     EXPECT_THAT(scene_problems(scene), IsEmpty()) << width;
     std::vector<std::string> found;
-    for (const Item& item : scene.items) {
-      const Text* text = std::get_if<Text>(&item);
-      if (text != nullptr && text->text.starts_with("Budget")) found.push_back(text->text);
+    for (const Text& text : test::items_of<Text>(scene)) {
+      if (text.text.starts_with("Budget")) found.push_back(text.text);
     }
     return found;
   };
-  EXPECT_THAT(names(400), testing::ElementsAre("Budget N (entries)", "Budget N (entries)",
-                                               "Budget N (entries)"));
-  EXPECT_THAT(names(200), testing::ElementsAre("Budget N (entries)"));
+  EXPECT_THAT(names(400),
+              ElementsAre("Budget N (entries)", "Budget N (entries)", "Budget N (entries)"));
+  EXPECT_THAT(names(200), ElementsAre("Budget N (entries)"));
   grid.panels[1].x = x_axis("Rank of the whole", {0, 10});  // each has its own
   EXPECT_EQ(names(200).size(), 2U);
 }
 
 TEST(Panels, NamesThatDoNotFitAreTurnedAndLabelsKeepApart) {
-  const TextMetrics fonts;
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   Scene scene = make_scene(style, 120, 150);
   const Axis names = name_axis({"keydiff+recent(10%)", "h2o+fastcaote", "snapkv"});
   const std::vector<Axes> axes =
       add_panels(scene, style, {.panels = {{"", names, y_axis("Loss", {0, 1})}}});
   int turned = 0;
-  for (const Item& item : scene.items) {
-    if (const Text* text = std::get_if<Text>(&item)) turned += text->turned ? 1 : 0;
-  }
+  for (const Text& text : test::items_of<Text>(scene)) turned += text.turned ? 1 : 0;
   EXPECT_EQ(turned, 4);  // three names and the axis' own
   std::vector<SeriesLabel> labels;
   for (int i = 0; i < 5; ++i) labels.push_back({"same", 60.0, series_look(style, i)});
@@ -253,8 +233,7 @@ TEST(Panels, NamesThatDoNotFitAreTurnedAndLabelsKeepApart) {
 }
 
 TEST(Panels, NamesThatBeginAlikeAreCutWhereTheyStayApart) {
-  const TextMetrics fonts;
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   Scene scene = make_scene(style, 200, 150);
   Panel panel{"", x_axis("Rank", {0, 1}),
               name_axis({"a-policy-with-a-long-name(window=16,pool=5)",
@@ -262,16 +241,14 @@ TEST(Panels, NamesThatBeginAlikeAreCutWhereTheyStayApart) {
                          "another-policy-with-a-long-name(window=16)", "short"})};
   add_panels(scene, style, {.panels = {panel}});
   std::set<std::string> texts;
-  for (const Item& item : scene.items) {
-    if (const Text* text = std::get_if<Text>(&item)) texts.insert(text->text);
-  }
+  for (const Text& text : test::items_of<Text>(scene)) texts.insert(text.text);
   int variants = 0;
   for (const std::string& text : texts) {
-    EXPECT_LE(fonts.width(text, Font::regular, style.small), 92.0) << text;
+    EXPECT_LE(test::fonts().width(text, Font::regular, style.small), 92.0) << text;
     const bool variant = text.ends_with("pool=5)") || text.ends_with("pool=7)");
     if (!variant) continue;
     ++variants;
-    EXPECT_THAT(text, testing::StartsWith("a-pol"));
+    EXPECT_THAT(text, StartsWith("a-pol"));
   }
   EXPECT_EQ(variants, 2);
   EXPECT_EQ(texts.count("short"), 1U);
@@ -282,8 +259,7 @@ TEST(Panels, NamesThatBeginAlikeAreCutWhereTheyStayApart) {
 }
 
 TEST(LinePlot, BreaksWhereThereIsNoNumberAndClipsWhatIsOutside) {
-  const TextMetrics fonts;
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   Scene scene = make_scene(style, 100, 100);
   const Axes axes{{10, 10, 80, 80}, x_axis("", {0, 4}), y_axis("", {0, 1})};
@@ -302,15 +278,7 @@ TEST(LinePlot, BreaksWhereThereIsNoNumberAndClipsWhatIsOutside) {
 // The words of captions and CSV about a comparison: which policies can know the question, when the
 // prompt is compressed, which entries the budget counts.
 
-struct ComparisonCaptions : ::testing::Test {
-  ComparisonCaptions() { trace = test::open_synthetic_trace(folder / "t.h5"); }
-  MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
-    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
-  }
-
-  test::TemporaryFolder folder;
-  std::shared_ptr<const Trace> trace;
-};
+struct ComparisonCaptions : ::testing::Test, test::TraceFigures {};
 
 TEST_F(ComparisonCaptions, CaptionsSayWhatAComparisonHasToKnow) {
   request::FigureSettings settings;
@@ -337,16 +305,14 @@ TEST_F(ComparisonCaptions, CaptionsSayWhatAComparisonHasToKnow) {
   EXPECT_THAT(make("pca", two).figure->caption(),
               HasSubstr(" 25%bytes: 24 entries under keydiff, 71"));
   // In the CSV as a comment; in the picture's caption once.
-  const TextMetrics fonts;
   const FigureInfo& info = find_figure("agreement");
   const MadeFigure made = make("agreement", settings);
-  EXPECT_THAT(file_of(info, made, FileFormat::csv, {}, fonts),
+  EXPECT_THAT(file_of(info, made, FileFormat::csv, {}, test::fonts()),
               HasSubstr("# comparison: All 3 policies: query-agnostic."));
   FileOptions with_caption{.caption = true};
   std::string spoken;
-  for (const Item& item : page_of(info, made, with_caption, fonts).items) {
-    if (const Text* text = std::get_if<Text>(&item)) spoken += text->text + " ";
-  }
+  for (const Text& text : test::items_of<Text>(page_of(info, made, with_caption, test::fonts())))
+    spoken += text.text + " ";
   const std::size_t first = spoken.find("query-agnostic");
   EXPECT_NE(first, std::string::npos);
   EXPECT_EQ(spoken.find("query-agnostic", first + 1), std::string::npos);
@@ -354,23 +320,8 @@ TEST_F(ComparisonCaptions, CaptionsSayWhatAComparisonHasToKnow) {
 
 // The numbers of the figures that compare, read from their CSV, beside plain counts over replays.
 
-struct ComparisonFigures : ::testing::Test {
-  void SetUp() override {
-    test::SyntheticTraceOptions options{.clusters = 4};
-    trace = test::open_synthetic_trace(folder / "t.h5", options);
-  }
-
-  MadeFigure make(const std::string& name, const request::FigureSettings& settings) {
-    const request::FigureMaker maker(trace);
-    return maker.make(find_figure(name), settings, test::unwatched);
-  }
-
-  /// The rows of a figure's CSV; no field here has a comma in it.
-  std::vector<Row> rows_of(const std::string& name, const request::FigureSettings& settings) {
-    const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
-    EXPECT_FALSE(rows.empty()) << name;
-    return rows;
-  }
+struct ComparisonFigures : ::testing::Test, test::TraceFigures {
+  ComparisonFigures() : TraceFigures({.clusters = 4}) {}
 
   Replay replay_of_spec(const std::string& spec, int budget, bool metrics = false) {
     ReplayRequest request{.policy = parse_policy(spec), .budget = budget, .metrics = metrics};
@@ -386,9 +337,6 @@ struct ComparisonFigures : ::testing::Test {
     }
     return tokens;
   }
-
-  test::TemporaryFolder folder;
-  std::shared_ptr<const Trace> trace;
 };
 
 TEST_F(ComparisonFigures, HeadBudgetsAreWhatIsRetainedAndSumToTheBudget) {
@@ -442,13 +390,11 @@ TEST_F(ComparisonFigures, TheLineOfChanceIsRandomWithTheSameProtection) {
 
 /// A strip of a long answer leaves the few steps of the prompt a good part of its height.
 TEST_F(ComparisonFigures, AStripOfALongAnswerShowsThePromptsSteps) {
-  test::SyntheticTraceOptions options{
-      .layers = 1, .prompt_length = 64, .generated = 200, .block = 16};
-  trace = test::open_synthetic_trace(folder / "long.h5", options);
+  trace = test::open_synthetic_trace(
+      folder / "long.h5", {.layers = 1, .prompt_length = 64, .generated = 200, .block = 16});
   request::FigureSettings settings{.policy = parse_policy("h2o"), .budget = parse_budget("32")};
   const MadeFigure made = make("filmstrip", settings);
-  const TextMetrics fonts;
-  const Axis y = page_of(find_figure("filmstrip"), made, {}, fonts).axes.front().y;
+  const Axis y = test::scene_of("filmstrip", made).axes.front().y;
   ASSERT_TRUE(y.knee.has_value());
   EXPECT_EQ(*y.knee, 4.0);
   EXPECT_GT(y.knee_share, 0.3);
@@ -493,10 +439,9 @@ TEST_F(ComparisonFigures, AMapOfManyTokensShowsTheSharesOfTheTokens) {
   ASSERT_EQ(rows.size(), 4U * 1200U);
   ASSERT_GT(share["a_only"], 0.1);
   ASSERT_GT(share["b_only"], 0.1);
-  const TextMetrics fonts;
   for (const Theme theme : kThemes) {
     for (const double width : {120.0, 241.0}) {
-      DrawRequest request{.style = make_style(fonts, theme),
+      DrawRequest request{.style = make_style(test::fonts(), theme),
                           .width = width,
                           .height = 160.0,
                           .pixels_per_point = 96.0 / 72.0};
@@ -523,9 +468,7 @@ TEST_F(ComparisonFigures, AMapOfManyTokensShowsTheSharesOfTheTokens) {
       for (std::size_t c = 0; c < 3; ++c)
         EXPECT_NEAR(found[c], expected[c], 0.003) << theme_name(theme) << " " << width;
       std::string texts;
-      for (const Item& item : scene.items) {
-        if (const Text* text = std::get_if<Text>(&item)) texts += text->text + "|";
-      }
+      for (const Text& text : test::items_of<Text>(scene)) texts += text.text + "|";
       if (width > 200.0) {
         EXPECT_THAT(texts, HasSubstr(fmt::format("A only {:.0f} %", 100.0 * share["a_only"])));
         EXPECT_THAT(texts, HasSubstr(fmt::format("neither {:.0f} %", 100.0 * share["neither"])));

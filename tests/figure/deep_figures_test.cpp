@@ -3,17 +3,14 @@
 
 #include "analysis/measure/measure_catalog.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/plot/series.h"
 #include "app/plot/value_axis.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"
 #include "tests/support/kinds_trace.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -44,14 +41,11 @@ struct DeepFiguresTest : ::testing::Test {
     return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
   }
   Scene page(const std::string& name, const MadeFigure& made, double millimetres) const {
-    FileOptions options{.width = millimetres * kPointsPerMillimetre};
-    return page_of(find_figure(name), made, options, fonts);
+    return test::scene_of(name, made, {.width = millimetres * kPointsPerMillimetre});
   }
   static std::vector<std::string> texts(const Scene& scene) {
     std::vector<std::string> all;
-    for (const Item& item : scene.items) {
-      if (const auto* text = std::get_if<Text>(&item)) all.push_back(text->text);
-    }
+    for (const Text& text : test::items_of<Text>(scene)) all.push_back(text.text);
     return all;
   }
   static std::string setting(const MadeFigure& made, const std::string& name) {
@@ -63,7 +57,6 @@ struct DeepFiguresTest : ::testing::Test {
 
   static inline std::unique_ptr<test::TemporaryFolder> folder;
   static inline std::shared_ptr<const Trace> trace;
-  TextMetrics fonts;
 };
 
 TEST_F(DeepFiguresTest, ManyLayersLieAlongXAndCosinesFollowTheData) {
@@ -79,10 +72,8 @@ TEST_F(DeepFiguresTest, ManyLayersLieAlongXAndCosinesFollowTheData) {
     EXPECT_LE(axes.y.last, 0.0);
     EXPECT_LT(axes.y.first - axes.y.last, 2.0) << "no room for cosines that are not there";
     std::size_t marks = 0;
-    for (const Item& item : scene.items) {
-      const auto* markers = std::get_if<Markers>(&item);
-      if (markers == nullptr) continue;
-      for (const Point at : markers->points) marks += axes.plot.contains(at) ? 1 : 0;
+    for (const Markers& markers : test::items_of<Markers>(scene)) {
+      for (const Point at : markers.points) marks += axes.plot.contains(at) ? 1 : 0;
     }
     EXPECT_EQ(marks, static_cast<std::size_t>(kLayers * 9) *
                          (std::string(name) == "mean-key-query" ? 1 : 2));
@@ -99,11 +90,9 @@ TEST_F(DeepFiguresTest, NumbersOfLayersAreNotTurned) {
   for (const char* name : {"perturbation-layers", "output-error-layers", "compression-layers"}) {
     const Scene scene = page(name, make(name), 85.0);
     int numbers = 0;
-    for (const Item& item : scene.items) {
-      const auto* text = std::get_if<Text>(&item);
-      if (text == nullptr || text->text.find_first_not_of("0123456789") != std::string::npos)
-        continue;
-      EXPECT_FALSE(text->turned) << text->text << " of " << name;
+    for (const Text& text : test::items_of<Text>(scene)) {
+      if (text.text.find_first_not_of("0123456789") != std::string::npos) continue;
+      EXPECT_FALSE(text.turned) << text.text << " of " << name;
       ++numbers;
     }
     EXPECT_GT(numbers, 5);
@@ -187,7 +176,7 @@ TEST_F(DeepFiguresTest, TheBudgetInATitleIsWholeOrInTheCaptionAlone) {
       "budget-curve", {{"limit", "9"}, {"budgets", "20%,50%"}, {"policies", "h2o,sink,keydiff"}});
   EXPECT_THAT(made.figure->caption(), HasSubstr("within the limit from N = 12 on"));
   for (const double width : {60.0, 85.0, 110.0, 178.0}) {
-    DrawRequest request{.style = make_style(fonts),
+    DrawRequest request{.style = make_style(test::fonts()),
                         .width = width * kPointsPerMillimetre,
                         .height = 70.0 * kPointsPerMillimetre};
     std::string all;
@@ -289,13 +278,11 @@ TEST_F(DeepFiguresTest, LoopsStandOverTheTokensThatTheyTake) {
     EXPECT_THAT(texts(scene), Contains(HasSubstr("5 times")));
     const Axes& axes = scene.axes.front();
     int bars = 0;
-    for (const Item& item : scene.items) {
-      const auto* path = std::get_if<Path>(&item);
-      if (path == nullptr || path->points.empty() || path->points.front().y >= axes.plot.y)
-        continue;
-      if (!path->fill || path->stroke) continue;
+    for (const Path& path : test::items_of<Path>(scene)) {
+      if (path.points.empty() || path.points.front().y >= axes.plot.y) continue;
+      if (!path.fill || path.stroke) continue;
       const auto [left, right] =
-          std::minmax_element(path->points.begin(), path->points.end(),
+          std::minmax_element(path.points.begin(), path.points.end(),
                               [](const Point& a, const Point& b) { return a.x < b.x; });
       ++bars;
       EXPECT_NEAR(axes.to_data({left->x, axes.plot.y}).x, 80.0, 1e-6);
@@ -314,15 +301,14 @@ TEST_F(DeepFiguresTest, TitlesOfPoliciesAreWholeInAColumn) {
 TEST_F(DeepFiguresTest, EachPolicyHasAColourOfItsOwnAmongKeys) {
   const Choices choices{{"policies", "h2o,sink,keydiff"}};
   const Scene scene = page("pca-panel", make("pca-panel", choices), 170.0);
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   ASSERT_EQ(scene.axes.size(), 4U);
   std::vector<std::set<std::tuple<int, int, int>>> colours(4);
-  for (const Item& item : scene.items) {
-    const auto* markers = std::get_if<Markers>(&item);
-    if (markers == nullptr || markers->shape == MarkerShape::star) continue;
-    const Colour c = markers->stroke ? markers->stroke->colour : *markers->fill;
+  for (const Markers& markers : test::items_of<Markers>(scene)) {
+    if (markers.shape == MarkerShape::star) continue;
+    const Colour c = markers.stroke ? markers.stroke->colour : *markers.fill;
     for (std::size_t a = 0; a < 4; ++a) {
-      if (scene.axes[a].plot.contains(markers->points.front()))
+      if (scene.axes[a].plot.contains(markers.points.front()))
         colours[a].insert({c.red, c.green, c.blue});
     }
   }
@@ -365,7 +351,6 @@ TEST(KindsFigures, EveryFigureDrawsAtEveryLayerOrSaysWhyNot) {
   const test::TemporaryFolder folder;
   test::write_kinds_trace(folder / "kinds.h5", test::made_layers());
   const auto trace = std::make_shared<const Trace>(folder / "kinds.h5");
-  const TextMetrics fonts;
   request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)"),
                                    .policy_b = parse_policy("keydiff"),
                                    .budget = parse_budget("12")};
@@ -388,8 +373,8 @@ TEST(KindsFigures, EveryFigureDrawsAtEveryLayerOrSaysWhyNot) {
         continue;
       }
       ++drawn;
-      EXPECT_THAT(scene_problems(page_of(info, made, {}, fonts)), IsEmpty());
-      EXPECT_GT(file_of(info, made, FileFormat::csv, {}, fonts).size(), 40U);
+      EXPECT_THAT(scene_problems(page_of(info, made, {}, test::fonts())), IsEmpty());
+      EXPECT_GT(file_of(info, made, FileFormat::csv, {}, test::fonts()).size(), 40U);
       EXPECT_EQ(made.figure->caption().find(" nan"), std::string::npos) << made.figure->caption();
       for (const int token : {0, 40, test::kKindsTokens - 1}) {
         made.figure->value_text({token, 40, 2, layer, 0});

@@ -4,15 +4,12 @@
 // After a wanted change, look at the pictures, then write the baselines anew:
 //   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_figure_fast --gtest_filter='*Baseline*'
 
-#include "app/figure/figures/figure_catalog.h"
-#include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
 #include "app/document/figure_file.h"
-#include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"
-#include "tests/figure/csv_rows.h"
 #include "tests/figure/dump_difference.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/text_dump.h"
 #include "tests/figure/texts_on_data.h"
@@ -20,7 +17,6 @@
 #include "tests/support/model_attribute.h"
 #include "tests/support/synthetic_evaluation.h"
 #include "tests/support/synthetic_study.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -57,7 +53,7 @@ struct FiguresData {
     study = results_of(test::write_synthetic_study(folder / "study.sqlite"));
   }
   static std::shared_ptr<const Evaluation> results_of(const std::filesystem::path& file) {
-    return std::make_shared<const Evaluation>(read_evaluation(file));
+    return test::results_of(file);
   }
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace;
@@ -65,7 +61,6 @@ struct FiguresData {
   std::shared_ptr<const Trace> looping;    // its text ends in a loop
   std::shared_ptr<const Trace> with_head;  // the same with an output head
   std::shared_ptr<const Evaluation> evaluation, losses, rescue, study;
-  TextMetrics fonts;
 };
 
 struct FigureCatalogTest : ::testing::TestWithParam<std::string> {
@@ -137,13 +132,13 @@ struct FigureCatalogTest : ::testing::TestWithParam<std::string> {
 
 TEST_P(FigureCatalogTest, AsAPageItSaysWhatItSaysAtEveryPlace) {
   const MadeFigure made = make();
-  const std::string page = file_of(info(), made, FileFormat::html, {}, shared->fonts);
+  const std::string page = file_of(info(), made, FileFormat::html, {}, test::fonts());
   EXPECT_THAT(test::why_not_well_formed(page), IsEmpty());
   EXPECT_LT(page.size(), 1'000'000U);
   EXPECT_THAT(page, HasSubstr("<dt>figure</dt><dd>" + GetParam() + "</dd>"));
   const nlohmann::json figure = test::page_data(page)["figures"][0];
   const std::vector<std::string> texts = test::page_texts(figure);
-  const Scene scene = page_of(info(), made, {}, shared->fonts);
+  const Scene scene = page_of(info(), made, {}, test::fonts());
   std::vector<std::string> wanted;
   for (const PickPoints& set : scene.point_sets) {
     for (std::size_t i = 0; i < set.points.size(); ++i)
@@ -228,7 +223,7 @@ TEST_P(FigureCatalogTest, TheHeadsOfItsMarksAreFound) {
     std::string choices;
     for (const auto& [name, value] : settings.choices) choices += " " + name + "=" + value;
     SCOPED_TRACE(GetParam() + choices);
-    const Scene scene = page_of(info(), made, {}, shared->fonts);
+    const Scene scene = page_of(info(), made, {}, test::fonts());
     std::set<std::pair<int, int>> found;
     const auto look = [&](Point at) {
       const auto target = scene.pick(at);
@@ -277,7 +272,7 @@ TEST_P(FigureCatalogTest, ScenesAreSoundInEverySizeThemeAndChoice) {
       for (const Theme theme : {Theme::light, Theme::dark}) {
         FileOptions options{.theme = theme};
         if (*size != '\0') options.size = parse_page_size(size);
-        const Scene scene = page_of(info(), made, options, shared->fonts);
+        const Scene scene = page_of(info(), made, options, test::fonts());
         EXPECT_THAT(scene_problems(scene), IsEmpty()) << GetParam() << " at " << size;
         EXPECT_FALSE(scene.items.empty());
         if (options.size) {
@@ -339,7 +334,7 @@ TEST_P(FigureCatalogTest, EveryTextReadsOnWhatItStandsOn) {
       const double least = theme == Theme::high_contrast ? 7.0 : 4.0;
       FileOptions options{.theme = theme};
       options.title = options.caption = true;
-      const Scene scene = page_of(info(), made, options, shared->fonts);
+      const Scene scene = page_of(info(), made, options, test::fonts());
       EXPECT_THAT(scene_problems(scene), IsEmpty());
       for (std::size_t i = 0; i < scene.items.size(); ++i) {
         const auto* text = std::get_if<Text>(&scene.items[i]);
@@ -355,16 +350,15 @@ TEST_P(FigureCatalogTest, EveryTextReadsOnWhatItStandsOn) {
 /// The names of axes and colour bars that are cut although their side has room for two lines.
 std::vector<std::string> cut_names(const Scene& scene, const Style& style) {
   std::vector<std::string> cut;
-  for (const Item& item : scene.items) {
-    const auto* text = std::get_if<Text>(&item);
-    if (text == nullptr || !text->text.ends_with("…")) continue;
-    const std::string start = text->text.substr(0, text->text.size() - std::string("…").size());
+  for (const Text& text : test::items_of<Text>(scene)) {
+    if (!text.text.ends_with("…")) continue;
+    const std::string start = text.text.substr(0, text.text.size() - std::string("…").size());
     for (const Axes& axes : scene.axes) {
       for (const auto& [name, side] :
            {std::pair{axes.x.label, axes.plot.width}, {axes.y.label, axes.plot.height}}) {
         const double width = style.fonts->width(name, Font::regular, style.text);
         if (!start.empty() && name.find(start) != std::string::npos && width < 1.8 * side)
-          cut.push_back(name + " as " + text->text);
+          cut.push_back(name + " as " + text.text);
       }
     }
   }
@@ -380,8 +374,8 @@ TEST_P(FigureCatalogTest, OnPaperTextsStandClearOfDataInFlatAndDeepModels) {
       const MadeFigure made = from.make(info(), settings, test::unwatched);
       for (const double width : {85.0, 170.0}) {
         FileOptions options{.width = width * kPointsPerMillimetre};
-        const Scene scene = page_of(info(), made, options, shared->fonts);
-        Style style = make_style(shared->fonts);
+        const Scene scene = page_of(info(), made, options, test::fonts());
+        Style style = make_style(test::fonts());
         style.colours.paper = scene.background;
         std::string choices;
         for (const auto& [name, value] : settings.choices) choices += " " + name + "=" + value;
@@ -434,9 +428,9 @@ TEST_P(FigureCatalogTest, PolicyBIsInTheWordsWhereItIsInThePicture) {
   const MadeFigure made = make(two);
   std::string words = made.figure->caption();
   for (const auto& [name, value] : made.settings) words += " " + name + " " + value;
-  const std::string picture = write_text_dump(page_of(info(), made, {}, shared->fonts));
+  const std::string picture = write_text_dump(page_of(info(), made, {}, test::fonts()));
   const bool drawn = info().needs.policy_b ||
-                     picture != write_text_dump(page_of(info(), make(one), {}, shared->fonts));
+                     picture != write_text_dump(page_of(info(), make(one), {}, test::fonts()));
   EXPECT_EQ(words.find("sink(3)") != std::string::npos, drawn) << words;
   EXPECT_EQ(request::draws_policy_b(info(), {}), drawn);
 }
@@ -449,37 +443,35 @@ TEST_P(FigureCatalogTest, FilesAreValidAndTheSameEveryTime) {
                                       {FileFormat::pdf, "%PDF-"},
                                       {FileFormat::png, "\x89PNG"},
                                       {FileFormat::csv, "# figure: "}}) {
-    const std::string bytes = file_of(info(), made, format, options, shared->fonts);
+    const std::string bytes = file_of(info(), made, format, options, test::fonts());
     EXPECT_THAT(bytes, StartsWith(start));
     EXPECT_GT(bytes.size(), 200U);
-    EXPECT_EQ(bytes, file_of(info(), again, format, options, shared->fonts))
+    EXPECT_EQ(bytes, file_of(info(), again, format, options, test::fonts()))
         << GetParam() << " differs from itself";
   }
   // The settings are in the file.
   EXPECT_THAT(
-      file_of(info(), made, FileFormat::svg, options, shared->fonts),
+      file_of(info(), made, FileFormat::svg, options, test::fonts()),
       HasSubstr(info().needs.evaluation
                     ? "<entry name=\"results\">" + results()->path.filename().string() + "</entry>"
                 : info().needs.both_loops ? "<entry name=\"trace\">synthetic.h5, closed.h5</entry>"
                 : info().unavailable(*shared->trace).empty()
                     ? "<entry name=\"trace\">synthetic.h5</entry>"
                     : "<entry name=\"trace\">with-head.h5</entry>"));
-  EXPECT_THAT(file_of(info(), made, FileFormat::png, options, shared->fonts),
+  EXPECT_THAT(file_of(info(), made, FileFormat::png, options, test::fonts()),
               HasSubstr(info().needs.evaluation ? results()->path.filename().string() : ".h5"));
 }
 
 TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
   const MadeFigure made = make();
-  const Scene scene = page_of(info(), made, {}, shared->fonts);
+  const Scene scene = page_of(info(), made, {}, test::fonts());
   std::string spoken;
-  for (const Item& item : scene.items) {
-    if (const Text* text = std::get_if<Text>(&item)) spoken += text->text + "\n";
-  }
+  for (const Text& text : test::items_of<Text>(scene)) spoken += text.text + "\n";
   const auto svg = shared->folder / "figure.svg";
   const auto pdf = shared->folder / "figure.pdf";
   const auto out = shared->folder / "out.txt";
-  std::ofstream(svg, std::ios::binary) << file_of(info(), made, FileFormat::svg, {}, shared->fonts);
-  std::ofstream(pdf, std::ios::binary) << file_of(info(), made, FileFormat::pdf, {}, shared->fonts);
+  std::ofstream(svg, std::ios::binary) << file_of(info(), made, FileFormat::svg, {}, test::fonts());
+  std::ofstream(pdf, std::ios::binary) << file_of(info(), made, FileFormat::pdf, {}, test::fonts());
   const std::string parse =
       "python3 -c \"import sys, xml.etree.ElementTree as t; "
       "print('\\n'.join(e.text or '' for e in t.parse(sys.argv[1]).iter() "
@@ -504,7 +496,7 @@ TEST_P(FigureCatalogTest, SvgIsXmlAndTextIsTextOnEveryBackEnd) {
 
 TEST_P(FigureCatalogTest, Baseline) {
   request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)+sinks(2)")};
-  const std::string dump = write_text_dump(page_of(info(), make(settings), {}, shared->fonts));
+  const std::string dump = write_text_dump(page_of(info(), make(settings), {}, test::fonts()));
   const std::filesystem::path path =
       std::filesystem::path(KVLOUPE_SOURCE_DIR) / "tests/figure/baselines" / (GetParam() + ".txt");
   if (std::getenv("KVLOUPE_UPDATE_BASELINES") != nullptr) {
@@ -512,7 +504,7 @@ TEST_P(FigureCatalogTest, Baseline) {
     std::ofstream(path, std::ios::binary) << dump;
     return;
   }
-  if (!test::has_fonts_of_the_baselines(shared->fonts)) GTEST_SKIP() << test::kOtherFonts;
+  if (!test::has_fonts_of_the_baselines(test::fonts())) GTEST_SKIP() << test::kOtherFonts;
   EXPECT_EQ(test::dump_difference(test::file_text(path), dump), "")
       << "look at the figure; if the change is wanted, see the top of this file";
 }
@@ -527,7 +519,7 @@ TEST(Baselines, AreComparedOnDebian12) {
 
 /// A baseline would not be one if it let a wrong figure pass, or failed by the last digit.
 TEST_P(FigureCatalogTest, BaselinesSeeWhatIsWrongAndNothingElse) {
-  const Scene scene = page_of(info(), make(), {}, shared->fonts);
+  const Scene scene = page_of(info(), make(), {}, test::fonts());
   const std::string dump = write_text_dump(scene);
   const auto difference = [&](const Scene& other) {
     return test::dump_difference(dump, write_text_dump(other));
@@ -624,12 +616,8 @@ TEST(FigureCatalog, DefaultListsAreOfPoliciesAsTheirAuthorsRanThem) {
 }
 
 TEST(FigureCatalog, AWrongNameGetsTheNearest) {
-  try {
-    find_figure("similarty");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'similarity'"));
-  }
+  EXPECT_THAT(test::error_of<UsageError>([&] { find_figure("similarty"); }),
+              HasSubstr("'similarity'"));
 }
 
 TEST(PageSize, ReadsBothUnitsAndRefusesTheRest) {

@@ -1,11 +1,9 @@
 // One service makes every figure: what is asked for twice is computed once, and what did not come
 // to its end leaves nothing behind.
 
-#include "app/request/figure_service.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "analysis/table.h"
 #include "app/scene/style.h"
-#include "tests/support/synthetic_trace.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::request {
@@ -208,7 +206,6 @@ class ComparisonParts : public FigureServiceTest,
 TEST_P(ComparisonParts, TheReplaysSoFarAreShownInAnEmptyTileAlone) {
   const figure::FigureInfo& comparison = figure::find_figure(GetParam());
   const FigureRequest request = make_request(comparison, {}, inputs);
-  const figure::TextMetrics fonts;
   const auto make_with = [&](std::shared_ptr<const figure::Figure> shown,
                              std::vector<std::set<std::string>>& parts) {
     FigureService eager(std::make_shared<figure::ReplayService>(figure::ReplayService::kMostBytes,
@@ -217,7 +214,7 @@ TEST_P(ComparisonParts, TheReplaysSoFarAreShownInAnEmptyTileAlone) {
     meanwhile.shown = std::move(shown);
     meanwhile.on_part = [&](const figure::MadeFigure& part) {
       EXPECT_FALSE(part.complete);
-      figure::DrawRequest page{.style = figure::make_style(fonts)};
+      figure::DrawRequest page{.style = figure::make_style(test::fonts())};
       EXPECT_EQ(part.figure->draw(page).width, page.width);
       parts.push_back(known_rows(*part.figure));
     };
@@ -249,8 +246,7 @@ INSTANTIATE_TEST_SUITE_P(Figures, ComparisonParts,
 
 TEST_F(FigureServiceTest, ARewrittenTraceIsAnotherFigure) {
   const figure::MadeFigure before = make();
-  test::SyntheticTraceOptions options{.sink_logit = 3.0F};
-  inputs.traces = {test::open_synthetic_trace(folder / "t.h5", options)};
+  inputs.traces = {test::open_synthetic_trace(folder / "t.h5", {.sink_logit = 3.0F})};
   EXPECT_NE(make().figure, before.figure);
   EXPECT_EQ(computed, 2);
 }

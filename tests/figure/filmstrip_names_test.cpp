@@ -2,12 +2,10 @@
 
 #include "app/document/document.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/segment_band.h"
-#include "app/request/figure_service.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -25,8 +23,7 @@ struct FilmstripNames : ::testing::Test {
   /// The names over their segments on a page so many points wide, with where they begin and end;
   /// those in the row above, and the lines down from there, are in `upper_` and `lines_`.
   Names names_at(double width, double height = 200.0) {
-    FileOptions options{.size = PageSize{width, height}};
-    const Scene scene = page_of(find_figure("filmstrip"), made_, options, fonts_);
+    const Scene scene = test::scene_of("filmstrip", made_, {.size = PageSize{width, height}});
     axes_ = scene.axes.front();
     Names names;
     upper_.clear();
@@ -55,7 +52,6 @@ struct FilmstripNames : ::testing::Test {
   static inline const std::map<std::string, std::pair<int, int>> kSegments = {
       {"context", {0, 288}}, {"question", {288, 300}}, {"answer", {300, 312}}};
   const test::TemporaryFolder folder_;
-  const TextMetrics fonts_;
   MadeFigure made_;
   Axes axes_;
   Names upper_;
@@ -144,7 +140,7 @@ TEST_F(FilmstripNames, ThousandsOfSegmentsOfManyKindsKeepTheirNamesApart) {
   for (int token = 0; token < 100000; ++token)
     tokens.segment.push_back(static_cast<std::uint8_t>(token / 2 % 200));
   const SegmentBand band(tokens);
-  const Style style = make_style(fonts_);
+  const Style style = make_style(test::fonts());
   Axes axes;
   axes.plot = {10, 40, 900, 100};
   axes.y = {AxisMeaning::step, AxisScale::linear, 0, 1, ""};
@@ -154,7 +150,7 @@ TEST_F(FilmstripNames, ThousandsOfSegmentsOfManyKindsKeepTheirNamesApart) {
     EXPECT_EQ(two_rows, end == 1000.0) << "all are too narrow, many, or none";
     Scene scene = make_scene(style, 920, 150);
     band.draw(scene, style, axes, two_rows);
-    EXPECT_THAT(scene_problems(scene), testing::IsEmpty()) << end;
+    EXPECT_THAT(scene_problems(scene), IsEmpty()) << end;
   }
 }
 
@@ -164,7 +160,7 @@ TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
   for (int token = 0; token < 400; ++token)
     tokens.segment.push_back(token < 380 ? 0 : token == 386 ? 2 : token < 392 ? 1 : 3);
   const SegmentBand band(tokens);
-  const Style style = make_style(fonts_);
+  const Style style = make_style(test::fonts());
   Axes axes;
   axes.x = {AxisMeaning::token, AxisScale::linear, 0, 400, "Token"};
   axes.y = {AxisMeaning::step, AxisScale::linear, 0, 1, ""};
@@ -173,10 +169,9 @@ TEST_F(FilmstripNames, NeighboursOfOneNameCountOnce) {
     axes.plot = {10, 40, width, 100};
     Scene scene = make_scene(style, width + 20, 150);
     band.draw(scene, style, axes, true);
-    for (const Item& item : scene.items) {
-      const Text* text = std::get_if<Text>(&item);
-      joined += text != nullptr && text->text == "question · answer" ? 1 : 0;
-      EXPECT_FALSE(text != nullptr && text->text == "question · question") << width;
+    for (const Text& text : test::items_of<Text>(scene)) {
+      joined += text.text == "question · answer" ? 1 : 0;
+      EXPECT_FALSE(text.text == "question · question") << width;
     }
   }
   EXPECT_GT(joined, 0);
@@ -188,7 +183,7 @@ TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
   const auto trace = std::make_shared<const Trace>(folder_ / "trace.h5");
   made_ = request::FigureMaker(trace).make(find_figure("filmstrip"), {}, test::unwatched);
   FileOptions options{.size = PageSize{2000.0, 200.0}};
-  const Scene scene = page_of(find_figure("filmstrip"), made_, options, fonts_);
+  const Scene scene = test::scene_of("filmstrip", made_, options);
   int named = 0;
   std::size_t ticks = 0;
   for (const Item& item : scene.items) {
@@ -202,11 +197,11 @@ TEST_F(FilmstripNames, AGivenAnswerIsNotShownAsTheModels) {
   }
   EXPECT_EQ(named, 1);
   EXPECT_EQ(ticks, given_tokens(*trace).others.size());
-  EXPECT_THAT(scene.caption, testing::HasSubstr("The answer (tokens 300"));
-  const auto names = document::page_figure(find_figure("filmstrip"), made_, options, fonts_).names;
-  EXPECT_THAT(names->parts,
-              testing::Contains(testing::Pair(
-                  300, testing::StartsWith("answer · given · the model would have chosen"))));
+  EXPECT_THAT(scene.caption, HasSubstr("The answer (tokens 300"));
+  const auto names =
+      document::page_figure(find_figure("filmstrip"), made_, options, test::fonts()).names;
+  EXPECT_THAT(names->parts, Contains(testing::Pair(
+                                300, StartsWith("answer · given · the model would have chosen"))));
 }
 
 TEST_F(FilmstripNames, ALowStripHasNoSecondRow) {

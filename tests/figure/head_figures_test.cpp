@@ -6,15 +6,11 @@
 #include "analysis/text.h"
 #include "app/document/figure_file.h"
 #include "app/figure/comparison.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/plot/ticks.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/naive/naive_asked.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -22,10 +18,9 @@ namespace {
 
 constexpr int kLayersOfTrace = 2, kHeadsOfTrace = 2, kGroupOfTrace = 2, kEntries = 24;
 
-struct HeadFigures : ::testing::Test {
+struct HeadFigures : ::testing::Test, test::TraceFigures {
+  HeadFigures() : TraceFigures({.clusters = 4}) {}
   void SetUp() override {
-    test::SyntheticTraceOptions options{.clusters = 4};
-    trace = test::open_synthetic_trace(folder / "t.h5", options);
     ASSERT_EQ(trace->model().num_layers, kLayersOfTrace);
     ASSERT_EQ(trace->model().num_kv_heads, kHeadsOfTrace);
     ASSERT_EQ(trace->model().group_size(), kGroupOfTrace);
@@ -39,12 +34,11 @@ struct HeadFigures : ::testing::Test {
     request::FigureSettings settings{.budget = parse_budget(std::to_string(kEntries)),
                                      .choices = choices};
     if (step >= 0) settings.step = step;
-    return request::FigureMaker(trace).make(find_figure(name), settings, test::unwatched);
+    return TraceFigures::make(name, settings);
   }
 
   Replay fast(const std::string& policy, int budget = kEntries) const {
-    ReplayRequest request{.policy = parse_policy(policy), .budget = budget};
-    return replay(*trace, request, test::unwatched);
+    return replay(*trace, {.policy = parse_policy(policy), .budget = budget}, test::unwatched);
   }
 
   /// [L][Hk] of the answer's queries.
@@ -75,8 +69,6 @@ struct HeadFigures : ::testing::Test {
     return sum / kGroupOfTrace;
   }
 
-  test::TemporaryFolder folder;
-  std::shared_ptr<const Trace> trace;
   std::vector<LayerStates> states;  // [L]
   std::vector<int> answers;         // the queries that write the answer
 };
@@ -206,8 +198,7 @@ TEST_F(HeadFigures, OutputErrorOfTheStepsIsTheTwins) {
 
 TEST_F(HeadFigures, ADotNamesItsHeadUnderThePointer) {
   const MadeFigure made = make("predicted-loss", {{"policies", "h2o,tova"}});
-  const TextMetrics fonts;
-  const Scene scene = page_of(find_figure("predicted-loss"), made, {}, fonts);
+  const Scene scene = test::scene_of("predicted-loss", made);
   ASSERT_EQ(scene.point_sets.size(), 2U);
   std::set<std::pair<int, int>> heads;
   for (std::size_t i = 0; i < scene.point_sets[1].points.size(); ++i) {
@@ -282,8 +273,8 @@ TEST_F(HeadFigures, TheTableHasTheLossOfTheModelAndMarksTheLeast) {
 TEST_F(HeadFigures, TheTableIsLatexWithTheNumbersOfTheCsv) {
   const MadeFigure made =
       make("loss-table", {{"policies", "h2o,snapkv(pool=max)+recent(20%)"}, {"budgets", "10%,40"}});
-  const TextMetrics fonts;
-  const std::string latex = file_of(find_figure("loss-table"), made, format_of("a.tex"), {}, fonts);
+  const std::string latex =
+      file_of(find_figure("loss-table"), made, format_of("a.tex"), {}, test::fonts());
   EXPECT_THAT(latex, HasSubstr("\\begin{tabular}{lrr}\n\\toprule\n"));
   EXPECT_THAT(latex, HasSubstr("Policy & 10\\% & 40 \\\\\n\\midrule\n"));
   EXPECT_THAT(latex, HasSubstr("snapkv(pool=max)+recent(20\\%) & "));
@@ -309,13 +300,10 @@ TEST_F(HeadFigures, TheTableIsLatexWithTheNumbersOfTheCsv) {
 
 TEST_F(HeadFigures, AFigureThatIsNoTableIsNotWrittenAsOne) {
   const MadeFigure made = make("predicted-loss", {{"policies", "h2o"}});
-  const TextMetrics fonts;
-  try {
-    file_of(find_figure("predicted-loss"), made, FileFormat::tex, {}, fonts);
-    FAIL() << "no exception";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("predicted-loss is no table"));
-  }
+  EXPECT_THAT(test::error_of<UsageError>([&] {
+                file_of(find_figure("predicted-loss"), made, FileFormat::tex, {}, test::fonts());
+              }),
+              HasSubstr("predicted-loss is no table"));
 }
 
 TEST(LatexTable, EscapesAndMarksUnknownCells) {

@@ -3,13 +3,11 @@
 #include "app/document/document.h"
 #include "app/document/places.h"
 #include "app/document/themed_svg.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
-#include "app/request/figure_service.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/made_page.h"
 #include "tests/figure/page_reader.h"
 #include "tests/figure/well_formed.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure::document {
@@ -25,8 +23,7 @@ std::size_t count(std::string_view text, std::string_view word) {
 }
 
 struct HtmlPageTest : ::testing::Test {
-  TextMetrics fonts;
-  Document page = test::made_page(fonts);
+  Document page = test::made_page(test::fonts());
   std::string html = write_page(page);
   json data = test::page_data(html);
 };
@@ -137,7 +134,7 @@ TEST_F(HtmlPageTest, WhatDiffersBetweenTheThemesIsThereForBoth) {
   // A drawing with other items in the dark is there twice.
   ThemeColours colours;
   ThemedSvg svg("x", colours);
-  Picture picture = test::text_picture(fonts);
+  Picture picture = test::text_picture(test::fonts());
   picture.dark.items.pop_back();
   const auto items = svg.items(picture.light, picture.dark);
   EXPECT_EQ(items.size(), picture.light.items.size() + picture.dark.items.size() + 4);
@@ -145,7 +142,7 @@ TEST_F(HtmlPageTest, WhatDiffersBetweenTheThemesIsThereForBoth) {
 
 TEST_F(HtmlPageTest, ALargeMapIsThinnedOutAndSaysSo) {
   Document large = page;
-  large.sections[1].figures[1].pictures = {test::map_picture(fonts, 3000)};
+  large.sections[1].figures[1].pictures = {test::map_picture(test::fonts(), 3000)};
   large.most_bytes = 1'000'000;
   const std::string out = write_page(large);
   EXPECT_LT(out.size(), 1'000'000U);
@@ -171,12 +168,7 @@ TEST_F(HtmlPageTest, WhatCannotBeAPageIsRefused) {
   EXPECT_THROW(write_page(wrong), WorkError);
   wrong = page;
   wrong.most_bytes = 10'000;
-  try {
-    write_page(wrong);
-    FAIL() << "too large";
-  } catch (const WorkError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("MB"));
-  }
+  EXPECT_THAT(test::error_of<WorkError>([&] { write_page(wrong); }), HasSubstr("MB"));
 }
 
 TEST(ValueTexts, AnyRowOfTextsIsReadBack) {
@@ -210,7 +202,7 @@ struct GalleryPageTest : ::testing::Test {
     out.info = &info;
     out.name = name;
     out.endings = std::move(endings);
-    out.figure = page_figure(info, made, {}, fonts);
+    out.figure = page_figure(info, made, {}, test::fonts());
     return out;
   }
   static GalleryPiece skipped(const std::string& name, const std::string& why) {
@@ -223,7 +215,6 @@ struct GalleryPageTest : ::testing::Test {
 
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace;
-  TextMetrics fonts;
 };
 
 TEST_F(GalleryPageTest, ShowsEachFigureUnderItsTopicWithLinksToItsFiles) {
@@ -274,8 +265,8 @@ TEST_F(GalleryPageTest, DotsOfHeadsAreHeadsOnAPage) {
   const MadeFigure made = [&] {
     return request::FigureMaker(trace).make(find_figure("predicted-loss"), {}, test::unwatched);
   }();
-  const auto data =
-      test::page_data(figure_page(find_figure("predicted-loss"), made, {}, fonts))["figures"][0];
+  const auto data = test::page_data(
+      figure_page(find_figure("predicted-loss"), made, {}, test::fonts()))["figures"][0];
   const auto& set = data["geometry"][0]["sets"][0];
   const std::size_t dots = set["points"].size() / 3;
   ASSERT_GT(dots, 0U);

@@ -2,11 +2,8 @@
 // compared with plain loops.
 
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/naive/naive_geometry.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -14,35 +11,15 @@ namespace {
 
 using Row = test::CsvRow;
 
-struct KeyFiguresTest : ::testing::Test {
-  KeyFiguresTest() {
-    test::SyntheticTraceOptions options{.clusters = 3};
-    states = test::write_synthetic_trace(folder / "synthetic.h5", options);
-    trace = std::make_shared<const Trace>(folder / "synthetic.h5");
-  }
-
-  /// The rows of a figure's CSV, by column.
-  std::vector<Row> rows_of(const std::string& name,
-                           const request::FigureSettings& settings = {}) const {
-    const FigureInfo& info = find_figure(name);
-    const request::FigureMaker maker(trace);
-    const MadeFigure made = maker.make(info, settings, test::unwatched);
-    const TextMetrics fonts;
-    const std::vector<Row> rows = test::csv_rows(file_of(info, made, FileFormat::csv, {}, fonts));
-    EXPECT_FALSE(rows.empty()) << name;
-    return rows;
-  }
+struct KeyFiguresTest : ::testing::Test, test::TraceFigures {
+  KeyFiguresTest() : TraceFigures({.clusters = 3}) {}
 
   naive::Vectors keys(int layer, int head) const {
-    return naive::vectors_of(states.key[layer][head]);
+    return naive::vectors_of(states_of_trace.key[layer][head]);
   }
   naive::Vectors queries(int layer, int head) const {
-    return naive::vectors_of(states.query[layer][head]);
+    return naive::vectors_of(states_of_trace.query[layer][head]);
   }
-
-  test::TemporaryFolder folder;
-  test::SyntheticStates states;
-  std::shared_ptr<const Trace> trace;
 };
 
 TEST_F(KeyFiguresTest, MeanKeyAndMeanQuery) {

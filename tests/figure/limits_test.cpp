@@ -1,15 +1,12 @@
 // Limits of shares and probabilities end at 1, whoever chooses them.
 
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/frame.h"
 #include "app/plot/marks.h"
 #include "app/plot/ticks.h"
 #include "app/plot/value_axis.h"
-#include "app/request/figure_service.h"
-#include "app/scene/text_metrics.h"
-#include "tests/support/synthetic_trace.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -78,7 +75,6 @@ TEST(Limits, OfAttentionAreNeverAboveOneInAnyFigure) {
   test::SyntheticTraceOptions options;
   options.sink_logit = 30.0F;  // attention of 1, but for rounding
   const request::FigureMaker maker(test::open_synthetic_trace(folder / "trace.h5", options));
-  const TextMetrics fonts;
   const std::vector<std::tuple<std::string, std::string, std::string>> all = {
       {"attention", "scale", "log"},           {"attention", "scale", "linear"},
       {"attention", "pooling", "max"},         {"attention", "pooling", "mean"},
@@ -93,7 +89,7 @@ TEST(Limits, OfAttentionAreNeverAboveOneInAnyFigure) {
     const MadeFigure made = maker.make(info, settings, test::unwatched);
     for (const auto& asked : {std::optional<Limits>(), std::optional<Limits>({1e-5, 50.0})}) {
       FileOptions file{.limits = asked};
-      expect_no_axis_above_one(page_of(info, made, file, fonts), name + " " + value);
+      expect_no_axis_above_one(page_of(info, made, file, test::fonts()), name + " " + value);
     }
   }
 }
@@ -172,8 +168,7 @@ TEST_F(FiguresOfOneHead, PicturesShowTheLimitsThatTheyShare) {
     SCOPED_TRACE(name);
     const auto figure = made(name, name == std::string("merge-sets") ? "h2o+kvmerger" : "keydiff",
                              false, name == std::string("sinks") ? "norms" : "");
-    const TextMetrics fonts;
-    DrawRequest request{.style = make_style(fonts)};
+    DrawRequest request{.style = make_style(test::fonts())};
     std::vector<Axes> own;
     for (const Axes& axes : figure->draw(request).axes) {
       if (!axes.x.label.empty() || axes.plot.width >= 12.0) own.push_back(axes);  // no colour bar
@@ -274,8 +269,7 @@ TEST(Ticks, LogTicksArePowersOfTen) {
 }
 
 TEST(Ticks, AnAxisHasTwoOrMoreThatDoNotTouch) {
-  const TextMetrics fonts;
-  const Style style = make_style(fonts);
+  const Style style = make_style(test::fonts());
   std::mt19937 random(11);
   std::uniform_real_distribution<double> part(0.0, 1.0);
   for (int i = 0; i < 4000; ++i) {

@@ -1,12 +1,9 @@
 // The figure overview beyond the catalogue's measures: what the window's grid shows, in parts too.
 
 #include "analysis/replay/follow.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -17,8 +14,7 @@ using test::csv_rows;
 
 struct OverviewTest : ::testing::Test {
   void SetUp() override {
-    test::SyntheticTraceOptions options{.layers = 3};
-    inputs.traces = {test::open_synthetic_trace(folder / "t.h5", options)};
+    inputs.traces = {test::open_synthetic_trace(folder / "t.h5", {.layers = 3})};
     settings.budget = parse_budget("24");
   }
   const FigureInfo& info() const { return find_figure("overview"); }
@@ -37,7 +33,6 @@ struct OverviewTest : ::testing::Test {
 
 TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
   std::set<std::string> names, labels;
-  const TextMetrics fonts;
   for (const OverviewMeasure& one : overview_measures()) {
     EXPECT_TRUE(names.insert(one.name).second) << one.name;
     EXPECT_NE(one.label, "") << one.name;
@@ -45,9 +40,9 @@ TEST_F(OverviewTest, EveryMeasureHasANumberOfEveryHeadAndIsDrawnInAPanelToo) {
     EXPECT_NE(one.help, "") << one.name;
     const MadeFigure made = make(one.name);
     EXPECT_EQ(csv_rows(*made.figure).size(), 6U) << one.name;
-    DrawRequest narrow{.style = make_style(fonts), .width = 120.0, .height = 260.0};
+    DrawRequest narrow{.style = make_style(test::fonts()), .width = 120.0, .height = 260.0};
     const Scene scene = made.figure->draw(narrow);
-    EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty()) << one.name;
+    EXPECT_THAT(scene_problems(scene), IsEmpty()) << one.name;
     const auto target = scene.pick(scene.axes.front().to_page(0.5, 1.5));
     ASSERT_TRUE(target);
     EXPECT_EQ(target->layer, 1);
@@ -70,9 +65,9 @@ TEST_F(OverviewTest, TheRelativeScaleIsPercentFromTheMeanOfTheLayer) {
                   100.0 * (csv_number(row, "perturbation_l1") / mean - 1.0), 1e-3);
     }
   }
-  EXPECT_THAT(made.figure->caption(), ::testing::HasSubstr("in percent of that mean"));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("in percent of that mean"));
   EXPECT_THAT(made.figure->value_text({.layer = 0, .head = 0}),
-              ::testing::HasSubstr("% from its layer's mean"));
+              HasSubstr("% from its layer's mean"));
   // Values of both signs have no mean to divide by: the colours stay linear, and it is said.
   const MadeFigure with_signs = make("key_mean_cosine");
   bool negative = false;
@@ -81,15 +76,14 @@ TEST_F(OverviewTest, TheRelativeScaleIsPercentFromTheMeanOfTheLayer) {
     EXPECT_EQ(row.contains("percent_from_layer_mean"), false);
   }
   EXPECT_TRUE(negative) << "else this tests nothing";
-  EXPECT_THAT(with_signs.figure->caption(), ::testing::HasSubstr("the colours are linear"));
+  EXPECT_THAT(with_signs.figure->caption(), HasSubstr("the colours are linear"));
 }
 
 /// The values that the ends of the colour bar stand for.
 std::pair<double, double> bar_of(const Figure& figure, double width) {
-  const TextMetrics fonts;
-  DrawRequest request{.style = make_style(fonts), .width = width};
+  DrawRequest request{.style = make_style(test::fonts()), .width = width};
   const Scene scene = figure.draw(request);
-  EXPECT_THAT(scene_problems(scene), ::testing::IsEmpty());
+  EXPECT_THAT(scene_problems(scene), IsEmpty());
   for (const Axes& axes : scene.axes) {
     if (axes.x.meaning != AxisMeaning::head) {
       EXPECT_EQ(axes.y.scale == AxisScale::log,
@@ -111,7 +105,7 @@ TEST_F(OverviewTest, TheLogarithmicScaleGoesFromTheSmallestValueAboveZeroAndIsSa
   const auto [low, high] = bar_of(*made.figure, 260.0);
   EXPECT_NEAR(low, *least, 1e-6 * *least);
   EXPECT_NEAR(high, *most, 1e-6 * *most);
-  EXPECT_THAT(made.figure->caption(), ::testing::HasSubstr("Logarithmic colour scale."));
+  EXPECT_THAT(made.figure->caption(), HasSubstr("Logarithmic colour scale."));
   settings.choices["scale"] = "linear";
   const auto [zero, top] = bar_of(*make("perturbation_l1").figure, 260.0);
   EXPECT_EQ(zero, 0.0);
@@ -123,8 +117,7 @@ TEST_F(OverviewTest, TheLogarithmicScaleGoesFromTheSmallestValueAboveZeroAndIsSa
             spans);
   settings.budget = parse_budget("100%");
   settings.choices["scale"] = "log";
-  EXPECT_THAT(make("perturbation_l1").figure->caption(),
-              ::testing::HasSubstr("the colours are linear"))
+  EXPECT_THAT(make("perturbation_l1").figure->caption(), HasSubstr("the colours are linear"))
       << "nothing was lost: all is 0";
 }
 
@@ -187,8 +180,7 @@ TEST_F(OverviewTest, RolesAndEffectiveTokensAreMeansOverTheQueryHeads) {
 TEST_F(OverviewTest, FollowedTokensAreThereOrLostAndSomebodyReadsThem) {
   settings.choices["tokens"] = "3-5,40";
   const MadeFigure made = make(kFollowedMeasure);
-  ReplayRequest wanted{.policy = settings.policy, .budget = 24};
-  const Replay whole = replay(trace(), wanted, test::unwatched);
+  const Replay whole = replay(trace(), {.policy = settings.policy, .budget = 24}, test::unwatched);
   ReadsRequest reading{.tokens = {3, 4, 5, 40}};
   const std::vector<TokenReads> reads = token_reads(trace(), reading, test::unwatched);
   const auto rows = csv_rows(*made.figure);
@@ -199,7 +191,7 @@ TEST_F(OverviewTest, FollowedTokensAreThereOrLostAndSomebodyReadsThem) {
     EXPECT_NEAR(csv_number(rows[i], "read"), reads[i].read, 1e-6);
   }
   EXPECT_THAT(made.figure->value_text({.layer = 0, .head = 0}),
-              ::testing::HasSubstr("of 4 tokens still there"));
+              HasSubstr("of 4 tokens still there"));
   settings.choices["tokens"] = "nowhere";
   EXPECT_THROW(make(kFollowedMeasure), UsageError);
 }

@@ -1,10 +1,8 @@
 #include "app/plot/pattern.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/figure/token_state.h"
 #include "app/plot/text_flow.h"
-#include "app/request/figure_service.h"
-#include "tests/support/synthetic_trace.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -83,20 +81,18 @@ TEST(Pattern, NoTwoFatesOfAnAreaShareOne) {
 }
 
 TEST(Pattern, ThemesHaveNamesAndHighContrastHasPatterns) {
-  const TextMetrics fonts;
   for (const Theme theme : kThemes) {
     EXPECT_EQ(theme_named(theme_name(theme)), theme);
-    EXPECT_EQ(make_style(fonts, theme).patterns, theme == Theme::high_contrast);
-    EXPECT_TRUE(make_style(fonts, theme, true).patterns);
-    EXPECT_FALSE(make_style(fonts, theme, false).patterns);
+    EXPECT_EQ(make_style(test::fonts(), theme).patterns, theme == Theme::high_contrast);
+    EXPECT_TRUE(make_style(test::fonts(), theme, true).patterns);
+    EXPECT_FALSE(make_style(test::fonts(), theme, false).patterns);
   }
   EXPECT_EQ(theme_named("pink"), std::nullopt);
 }
 
 struct PatternsOfFigures : testing::Test {
   PatternsOfFigures() {
-    test::SyntheticTraceOptions options{.layers = 1, .clusters = 4};
-    trace_ = test::open_synthetic_trace(folder_ / "t.h5", options);
+    trace_ = test::open_synthetic_trace(folder_ / "t.h5", {.layers = 1, .clusters = 4});
   }
   MadeFigure make(const char* name, const std::string& policy, const std::string& policy_b = {},
                   const Choices& choices = {}) {
@@ -107,11 +103,10 @@ struct PatternsOfFigures : testing::Test {
     return request::FigureMaker(trace_).make(find_figure(name), settings, test::unwatched);
   }
   Scene draw(const MadeFigure& made, bool patterns) {
-    DrawRequest request{.style = make_style(fonts_, Theme::light, patterns),
-                        .width = 500.0,
-                        .height = 300.0,
-                        .legend = false};
-    return made.figure->draw(request);
+    return made.figure->draw({.style = make_style(test::fonts(), Theme::light, patterns),
+                              .width = 500.0,
+                              .height = 300.0,
+                              .legend = false});
   }
 
   /// Middles of the lines of a pattern, and of dots: what the second scene has and the first has
@@ -152,7 +147,6 @@ struct PatternsOfFigures : testing::Test {
 
   test::TemporaryFolder folder_;
   std::shared_ptr<const Trace> trace_;
-  const TextMetrics fonts_;
 };
 
 TEST_F(PatternsOfFigures, AFilmStripMarksEachFateByItsPatternAndNothingElse) {
@@ -217,16 +211,17 @@ TEST_F(PatternsOfFigures, TheFilesOfEveryFormatHaveThem) {
   FileOptions with{.patterns = true};
   for (const FileFormat format :
        {FileFormat::svg, FileFormat::pdf, FileFormat::png, FileFormat::html}) {
-    EXPECT_NE(file_of(info, made, format, with, fonts_), file_of(info, made, format, {}, fonts_));
+    EXPECT_NE(file_of(info, made, format, with, test::fonts()),
+              file_of(info, made, format, {}, test::fonts()));
   }
   FileOptions high, without;
   high.theme = without.theme = Theme::high_contrast;
   without.patterns = false;
-  const std::string page = file_of(info, made, FileFormat::html, high, fonts_);
+  const std::string page = file_of(info, made, FileFormat::html, high, test::fonts());
   EXPECT_NE(page.find("data-contrast=\"high\""), std::string::npos);
   EXPECT_NE(page.find("--paper: #000000"), std::string::npos);
-  EXPECT_FALSE(marks(page_of(info, made, high, fonts_)).rising.empty());
-  EXPECT_TRUE(marks(page_of(info, made, without, fonts_)).rising.empty());
+  EXPECT_FALSE(marks(page_of(info, made, high, test::fonts())).rising.empty());
+  EXPECT_TRUE(marks(page_of(info, made, without, test::fonts())).rising.empty());
 }
 
 }  // namespace

@@ -2,13 +2,8 @@
 // and the formulas in plain loops.
 
 #include "analysis/replay/ask.h"
-#include "analysis/replay/replay.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/naive/naive_measures.h"
-#include "tests/naive/naive_replay.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -22,10 +17,9 @@ constexpr int kPrompt = 96;
 constexpr int kGenerated = 8;
 constexpr int kBudget = 24;
 
-struct PerturbationFigures : ::testing::Test {
+struct PerturbationFigures : ::testing::Test, test::TraceFigures {
+  PerturbationFigures() : TraceFigures({.clusters = 4}) {}
   void SetUp() override {
-    test::SyntheticTraceOptions options{.clusters = 4};
-    trace = test::open_synthetic_trace(folder / "t.h5", options);
     ASSERT_EQ(trace->model().num_layers, kLayers);
     ASSERT_EQ(trace->model().num_heads, kQueryHeads);
     ASSERT_EQ(trace->run().prompt_length, kPrompt);
@@ -35,20 +29,7 @@ struct PerturbationFigures : ::testing::Test {
   }
 
   static request::FigureSettings at_budget() {
-    request::FigureSettings settings{.budget = parse_budget(std::to_string(kBudget))};
-    return settings;
-  }
-
-  MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
-    const request::FigureMaker maker(trace);
-    return maker.make(find_figure(name), settings, test::unwatched);
-  }
-
-  /// The rows of a figure's CSV; the fields read here have no comma in them.
-  std::vector<Row> rows_of(const std::string& name, const request::FigureSettings& settings) const {
-    const std::vector<Row> rows = test::csv_rows(*make(name, settings).figure);
-    EXPECT_FALSE(rows.empty()) << name;
-    return rows;
+    return request::FigureSettings{.budget = parse_budget(std::to_string(kBudget))};
   }
 
   /// "panel / line" of a figure of lines: y by the text of x.
@@ -88,8 +69,6 @@ struct PerturbationFigures : ::testing::Test {
     return {states[layer], trace->model(), trace->run().attention_scale, query_head};
   }
 
-  test::TemporaryFolder folder;
-  std::shared_ptr<const Trace> trace;
   std::vector<LayerStates> states;  // [L]
 };
 

@@ -1,14 +1,12 @@
 // Pictures as they were looked at: five figures as PNG, compared pixel by pixel with a tolerance
-// for what fonts' rasterisers do. After a wanted change, look at the pictures, then
+// for what test::fonts()' rasterisers do. After a wanted change, look at the pictures, then
 //   KVLOUPE_UPDATE_BASELINES=1 build/bin/test_figure_fast --gtest_filter='*Picture*'
 
 #include <png.h>
 
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
 #include "tests/figure/baseline_fonts.h"
-#include "tests/support/synthetic_trace.h"
+#include "tests/figure/made_figures.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -64,10 +62,8 @@ class PictureTest : public ::testing::TestWithParam<const char*> {
     const FigureInfo& info = find_figure(GetParam());
     const request::FigureMaker maker(test::open_synthetic_trace(folder / "synthetic.h5", trace));
     request::FigureSettings settings{.policy = parse_policy("h2o+recent(20%)+sinks(2)")};
-    FileOptions options{.size = parse_page_size("480x320px"), .theme = theme};
-    const TextMetrics fonts;
-    return file_of(info, maker.make(info, settings, test::unwatched), FileFormat::png, options,
-                   fonts);
+    return file_of(info, maker.make(info, settings, test::unwatched), FileFormat::png,
+                   {.size = parse_page_size("480x320px"), .theme = theme}, test::fonts());
   }
 };
 

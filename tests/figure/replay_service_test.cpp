@@ -1,7 +1,6 @@
 // One store of replays and layer states: made once, more serves for less, one number of bytes.
 
 #include "app/figure/replay_service.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -10,12 +9,10 @@ namespace {
 struct ReplayServiceTest : ::testing::Test {
   void SetUp() override { trace = test::open_synthetic_trace(folder / "t.h5"); }
   ReplayRequest request(const char* policy, int budget = 24, bool metrics = false) const {
-    ReplayRequest wanted{.policy = parse_policy(policy), .budget = budget, .metrics = metrics};
-    return wanted;
+    return ReplayRequest{.policy = parse_policy(policy), .budget = budget, .metrics = metrics};
   }
   void open_layers(int layers) {
-    test::SyntheticTraceOptions options{.layers = layers};
-    trace = test::open_synthetic_trace(folder / "layers.h5", options);
+    trace = test::open_synthetic_trace(folder / "layers.h5", {.layers = layers});
   }
   test::TemporaryFolder folder;
   std::shared_ptr<const Trace> trace;
@@ -219,8 +216,7 @@ TEST_F(ReplayServiceTest, CancellingHalfWayLeavesNothingHalfMade) {
 TEST_F(ReplayServiceTest, ARewrittenTraceOrExternalFileIsReplayedAgain) {
   ReplayService store;
   const auto before = store.get(*trace, request("keydiff"), test::unwatched);
-  test::SyntheticTraceOptions options{.sink_logit = 3.0F};
-  test::write_synthetic_trace(folder / "t.h5", options);
+  test::write_synthetic_trace(folder / "t.h5", {.sink_logit = 3.0F});
   const Trace rewritten(folder / "t.h5");
   EXPECT_NE(store.get(rewritten, request("keydiff"), test::unwatched), before);
 

@@ -3,19 +3,16 @@
 
 #include "app/scene/text_shaper.h"
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
 #include "app/plot/frame.h"
 #include "app/plot/printable.h"
 #include "app/plot/text_flow.h"
-#include "app/request/figure_service.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/font_config.h"
 #include "app/scene/svg_backend.h"
-#include "app/scene/text_metrics.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/figure/well_formed.h"
 #include "tests/support/model_attribute.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -88,7 +85,7 @@ TEST_F(TextShaperTest, RightToLeftIsDrawnFromTheRight) {
   for (const Glyph& glyph : number) {
     if (glyph.byte >= 7 && glyph.byte < 11) digits.push_back(glyph.byte);
   }
-  EXPECT_THAT(digits, ::testing::ElementsAre(7U, 8U, 9U, 10U));
+  EXPECT_THAT(digits, ElementsAre(7U, 8U, 9U, 10U));
 }
 
 TEST_F(TextShaperTest, MarksStandOnTheirLetters) {
@@ -267,11 +264,9 @@ std::vector<std::string> lines_of(const std::vector<std::string>& texts, double 
   add_token_text(scene, style, token_text(table, texts.size()), 0,
                  static_cast<int>(texts.size()) - 1, 0.0, [](std::size_t) { return TokenLook{}; });
   std::map<double, std::string> lines;
-  for (const Item& item : scene.items) {
-    const Text* text = std::get_if<Text>(&item);
-    if (text == nullptr) continue;
-    lines[text->anchor.y] += text->text;
-    EXPECT_LE(text->bounds().right(), width + 0.3) << text->text;
+  for (const Text& text : test::items_of<Text>(scene)) {
+    lines[text.anchor.y] += text.text;
+    EXPECT_LE(text.bounds().right(), width + 0.3) << text.text;
   }
   std::vector<std::string> result;
   for (const auto& [y, line] : lines) result.push_back(line);

@@ -2,12 +2,9 @@
 // catalogue draws, and what lies beyond is nowhere counted as evicted or attended to.
 
 #include "app/document/figure_file.h"
-#include "app/figure/figures/figure_catalog.h"
-#include "app/request/figure_service.h"
-#include "tests/figure/csv_rows.h"
+#include "tests/figure/made_figures.h"
 #include "tests/figure/text_dump.h"
 #include "tests/naive/naive_mask.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::figure {
@@ -35,9 +32,8 @@ struct WindowFigures : ::testing::TestWithParam<Reach> {
     return naive::sees(model, query, key);
   }
   static request::FigureSettings settings(const std::string& policy) {
-    request::FigureSettings settings{
+    return request::FigureSettings{
         .layer = 1, .head = 0, .policy = parse_policy(policy), .budget = parse_budget("8")};
-    return settings;
   }
   MadeFigure make(const std::string& name, const request::FigureSettings& settings) const {
     const FigureInfo& info = find_figure(name);
@@ -51,8 +47,7 @@ struct WindowFigures : ::testing::TestWithParam<Reach> {
     return rows;
   }
   Replay replay_of(const std::string& policy) const {
-    ReplayRequest request{.policy = parse_policy(policy), .budget = 8};
-    return replay(*full, request, test::unwatched);
+    return replay(*full, {.policy = parse_policy(policy), .budget = 8}, test::unwatched);
   }
 
   const test::TemporaryFolder folder_;
@@ -64,7 +59,6 @@ struct WindowFigures : ::testing::TestWithParam<Reach> {
 bool says_why(const WorkError& error) { return std::string(error.what()).size() > 25; }
 
 TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
-  const TextMetrics fonts;
   int drawn = 0, refused = 0;
   for (const FigureInfo& info : figure_catalog()) {
     if (info.needs.evaluation) continue;
@@ -103,11 +97,11 @@ TEST_P(WindowFigures, EveryFigureOfTheCatalogueDraws) {
       for (const char* size : {"", "178x120mm", "40x40mm"}) {
         FileOptions options;
         if (*size != '\0') options.size = parse_page_size(size);
-        const Scene scene = page_of(info, made, options, fonts);
+        const Scene scene = page_of(info, made, options, test::fonts());
         ASSERT_THAT(scene_problems(scene), IsEmpty());
         EXPECT_FALSE(scene.items.empty());
       }
-      EXPECT_GT(file_of(info, made, FileFormat::csv, {}, fonts).size(), 50U);
+      EXPECT_GT(file_of(info, made, FileFormat::csv, {}, test::fonts()).size(), 50U);
       EXPECT_GT(made.figure->caption().size(), 20U);
       EXPECT_EQ(made.figure->caption().find(" nan"), std::string::npos) << made.figure->caption();
       for (const int token : {0, 50, kTokens - 1}) {

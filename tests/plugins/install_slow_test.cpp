@@ -1,7 +1,6 @@
 // docs/plugins.md as it stands there, from `cmake --install` on: the example is built from the
 // installed tree alone, and used with the installed programs.
 
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -134,7 +133,7 @@ TEST_F(InstalledPlugin, ABuildThatLacksTheEngineSaysWhatToBuild) {
   }
   std::ofstream(folder_ / "install.cmake") << script;
   EXPECT_EQ(run("cmake -DCMAKE_INSTALL_PREFIX=there -P install.cmake"), 1) << out_;
-  EXPECT_THAT(error_, testing::AllOf(HasSubstr("is not built"), HasSubstr("kvloupe_engine")));
+  EXPECT_THAT(error_, AllOf(HasSubstr("is not built"), HasSubstr("kvloupe_engine")));
   EXPECT_FALSE(fs::exists(folder_ / "there"));
 }
 

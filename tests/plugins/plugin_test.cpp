@@ -4,14 +4,11 @@
 #include "analysis/metric/rope.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/policy/outside_parts.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/random_line.h"
-#include "analysis/replay/replay.h"
 #include "app/window/state/preferences.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -213,11 +210,11 @@ TEST_F(Plugins, ResultsBelongToTheFile) {
   EXPECT_THAT(files, HasSubstr(fs::canonical(module_path("small_keys")).string() + "="));
   EXPECT_EQ(policy_files(parse_policy("keynorm")), "");
   EXPECT_THAT(policy_plugins(parse_policy("smallkeys+recent")),
-              testing::ElementsAre(fs::canonical(module_path("small_keys")).string()));
+              ElementsAre(fs::canonical(module_path("small_keys")).string()));
   EXPECT_TRUE(policy_plugins(parse_policy("keynorm")).empty());
   ASSERT_EQ(loaded_plugins().size(), 4U);
   EXPECT_EQ(loaded_plugins()[0].name, "small keys");
-  EXPECT_THAT(loaded_plugins()[0].scores, testing::ElementsAre("smallkeys"));
+  EXPECT_THAT(loaded_plugins()[0].scores, ElementsAre("smallkeys"));
   EXPECT_EQ(loaded_plugins()[3].name, "plain C");
 }
 

@@ -5,11 +5,8 @@
 
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/policy/kit/python_process.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/replay/replay.h"
 #include "tests/app/cli_call.h"
-#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {
@@ -331,7 +328,6 @@ TEST_F(PythonPolicy, ThePluginOptionNamesAFile) {
 }
 
 TEST(PythonFiles, AreFoundInAText) {
-  using testing::ElementsAre;
   EXPECT_THAT(
       python_files_in("h2o,python(\"a b.py:score\")+sinks(2),python( function=\"c:d.py:f\")"),
       ElementsAre("a b.py", "c:d.py"));

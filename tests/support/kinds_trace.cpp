@@ -10,16 +10,15 @@ namespace kvloupe::test {
 namespace {
 SyntheticTraceOptions kinds_options(int query_heads, int heads, int key_dim, int value_dim,
                                     std::uint64_t seed) {
-  SyntheticTraceOptions options{.layers = 1,
-                                .query_heads = query_heads,
-                                .heads = heads,
-                                .head_dim = key_dim,
-                                .value_dim = value_dim,
-                                .hidden_size = 12,
-                                .prompt_length = kKindsPrompt,
-                                .generated = kKindsGenerated,
-                                .seed = seed};
-  return options;
+  return SyntheticTraceOptions{.layers = 1,
+                               .query_heads = query_heads,
+                               .heads = heads,
+                               .head_dim = key_dim,
+                               .value_dim = value_dim,
+                               .hidden_size = 12,
+                               .prompt_length = kKindsPrompt,
+                               .generated = kKindsGenerated,
+                               .seed = seed};
 }
 
 std::vector<float> kinds_slab(const std::vector<Matrix>& heads, int first, int m) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
 #include "tests/support/cells.h"
 
@@ -100,6 +101,16 @@ std::filesystem::path write_synthetic_study(const std::filesystem::path& path, i
   StudyResults results(path, study, plan);
   for (const StudyOutcome& outcome : outcomes) results.record(outcome);
   return path;
+}
+
+MadeStudy::MadeStudy() {
+  static const TemporaryFolder written;
+  static const std::filesystem::path made = write_synthetic_study(written / "study.sqlite");
+  std::filesystem::copy_file(made, path_);
+}
+
+void MadeStudy::change(const std::string& sql) const {
+  Database(path_, Database::Access::write).run(sql);
 }
 
 }  // namespace kvloupe::test

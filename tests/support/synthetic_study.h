@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+
+#include "tests/support/temporary_folder.h"
 
 namespace kvloupe::test {
 
@@ -18,5 +21,14 @@ double study_value(int prompt, int policy, int budget, int layer, int head);
 /// the path. Of other numbers of prompts, as many.
 std::filesystem::path write_synthetic_study(const std::filesystem::path& path,
                                             int prompts = kStudyPrompts);
+
+/// A copy of that file, written once in a program: each item is on the disk before the next one,
+/// which takes longer than most tests.
+struct MadeStudy {
+  MadeStudy();
+  void change(const std::string& sql) const;
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "study.sqlite";
+};
 
 }  // namespace kvloupe::test

@@ -42,13 +42,12 @@ std::vector<float> slab(const std::vector<Matrix>& heads, int first, int m) {
 }
 
 RunInfo make_run(const SyntheticTraceOptions& options) {
-  RunInfo run{.block_size = options.block,
-              .prompt_length = options.prompt_length,
-              .generated = options.generated,
-              .threads = 1,
-              .seed = options.seed,
-              .attention_scale = 1.0 / std::sqrt(static_cast<double>(options.head_dim))};
-  return run;
+  return RunInfo{.block_size = options.block,
+                 .prompt_length = options.prompt_length,
+                 .generated = options.generated,
+                 .threads = 1,
+                 .seed = options.seed,
+                 .attention_scale = 1.0 / std::sqrt(static_cast<double>(options.head_dim))};
 }
 
 ModelInfo make_model(const SyntheticTraceOptions& options) {

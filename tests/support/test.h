@@ -52,6 +52,7 @@
 #include "analysis/error.h"
 #include "tests/support/cells.h"
 #include "tests/support/error_of.h"
+#include "tests/support/made_replays.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvloupe {
@@ -69,4 +70,13 @@ using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
+namespace test {
+
+/// Words with white space between them.
+inline std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+}  // namespace test
 }  // namespace kvloupe

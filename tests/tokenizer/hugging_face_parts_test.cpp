@@ -563,7 +563,7 @@ TEST(HuggingFaceTables, FindWhatWasPutIn) {
   for (const auto& [text, id] : known_pieces) ASSERT_EQ(pieces.find(text), id);
   EXPECT_EQ(pieces.find("d"), -1);
   for (const auto& [left, right] : cells(70, 70)) {
-    const Merge* merge = merges.find(left, right);
+    const PairMerge* merge = merges.find(left, right);
     const auto known = known_merges.find({left, right});
     ASSERT_EQ(merge != nullptr, known != known_merges.end());
     if (merge != nullptr) {

@@ -203,9 +203,9 @@ json made_over(const SentencePieceModel& model) {
 }
 
 /// Both files of one model, each alone, give the same tokens.
-void expect_equal_readings(const std::filesystem::path& model_file) {
+void expect_equal_readings(const fs::path& model_file) {
   const TemporaryFolder model_folder, json_folder;
-  std::filesystem::copy_file(model_file, model_folder / "tokenizer.model");
+  fs::copy_file(model_file, model_folder / "tokenizer.model");
   const SentencePieceModel model = read_sentencepiece_model(model_file);
   write_json(json_folder / "tokenizer.json", made_over(model));
   const auto original = open_tokenizer(model_folder.path());
@@ -254,9 +254,8 @@ TEST(HuggingFace, GivesTheIdsOfTheTokenizerModelItWasMadeFrom) {
 }
 
 TEST(HuggingFace, GivesTheIdsOfTheRealTokenizerModel) {
-  const auto file =
-      std::filesystem::path(KVLOUPE_SOURCE_DIR) / "../shared/models/stories260K/tokenizer.model";
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "stories260K is not beside the project";
+  const auto file = fs::path(KVLOUPE_SOURCE_DIR) / "../shared/models/stories260K/tokenizer.model";
+  if (!fs::exists(file)) GTEST_SKIP() << "stories260K is not beside the project";
   expect_equal_readings(file);
 }
 
@@ -309,7 +308,7 @@ TEST(HuggingFace, AddedTokensMatchByTheirFlags) {
       shown_with({{{"content", "ab"}}, {{"content", "abc"}}, {{"content", "bcde"}}}, "abcde"),
       ElementsAre("abc=abc", "d=d", "e=e"));
   EXPECT_THAT(shown_with({{{"content", "qq"}, {"single_word", true}}}, "qq! éqq qq"),
-              testing::Contains("qq=qq").Times(2));
+              Contains("qq=qq").Times(2));
   EXPECT_THAT(shown_with({{{"content", "<m>"}, {"lstrip", true}, {"rstrip", true}}}, "d \t<m>\n d"),
               ElementsAre("d=d", "<m>= \t<m>\n ", "d=d"));
   EXPECT_THAT(shown_with({{{"content", "<m>"}, {"rstrip", true}}}, "d <m> d"),
@@ -434,9 +433,8 @@ TEST(HuggingFace, ChatsAreReadAsTheirTemplatesWriteThem) {
 
 TEST(HuggingFace, TheFileWithTheAddedTokensWinsWhereItIsSupported) {
   const TemporaryFolder folder;
-  std::filesystem::copy_file(
-      std::filesystem::path(KVLOUPE_SOURCE_DIR) / "assets/demo-model/tokenizer.model",
-      folder / "tokenizer.model");
+  fs::copy_file(fs::path(KVLOUPE_SOURCE_DIR) / "assets/demo-model/tokenizer.model",
+                folder / "tokenizer.model");
   const auto alone = open_tokenizer(folder.path())->size();
   write_json(folder / "tokenizer.json", llama3());
   EXPECT_NE(open_tokenizer(folder.path())->size(), alone);
@@ -446,7 +444,7 @@ TEST(HuggingFace, TheFileWithTheAddedTokensWinsWhereItIsSupported) {
   EXPECT_EQ(open_tokenizer(folder.path())->size(), alone);
   std::ofstream(folder / "tokenizer.json") << "{";  // damaged is not unsupported
   EXPECT_THROW(open_tokenizer(folder.path()), FileError);
-  std::filesystem::remove(folder / "tokenizer.model");
+  fs::remove(folder / "tokenizer.model");
   write_json(folder / "tokenizer.json", unsupported);
   EXPECT_THAT(problem([&] { open_tokenizer(folder.path()); }),
               HasSubstr("tokenizer.json: normalizer \"Precompiled\" is not supported; "));

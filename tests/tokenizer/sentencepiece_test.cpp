@@ -169,8 +169,7 @@ TEST(SentencePiece, BrokenFilesAreRefusedInOneLine) {
 TEST(SentencePiece, CharacterMapsAreRefusedByName) {
   const TemporaryFolder folder;
   train(folder, "--model_type=bpe", "nmt_nfkc");
-  EXPECT_THAT(error_of<FileError>([&] { open_tokenizer(folder.path()); }),
-              testing::HasSubstr("nmt_nfkc"));
+  EXPECT_THAT(error_of<FileError>([&] { open_tokenizer(folder.path()); }), HasSubstr("nmt_nfkc"));
 }
 
 TEST(Prompt, MarkerLinesCutTheTextAndAreNoPartOfIt) {
@@ -196,9 +195,9 @@ TEST(Prompt, LinesThatLookLikeMarkersAreNotLostWithoutAWord) {
   ASSERT_EQ(sql.segments.size(), 2U);
   EXPECT_EQ(sql.segments[1].name, "rowcount");
   ASSERT_EQ(sql.notes.size(), 2U);
-  EXPECT_THAT(sql.notes[0], testing::HasSubstr("line 2, @@VERSION, is text"));
-  EXPECT_THAT(sql.notes[1], testing::HasSubstr("line 4, @@rowcount, starts a segment"));
-  EXPECT_THAT(parse_prompt("a\n@@needle\nb\n@@answer\nc").notes, testing::IsEmpty());
+  EXPECT_THAT(sql.notes[0], HasSubstr("line 2, @@VERSION, is text"));
+  EXPECT_THAT(sql.notes[1], HasSubstr("line 4, @@rowcount, starts a segment"));
+  EXPECT_THAT(parse_prompt("a\n@@needle\nb\n@@answer\nc").notes, IsEmpty());
   EXPECT_EQ(parse_prompt("@@ -1,2 +1,2 @@\n@@-1\n").text, "@@ -1,2 +1,2 @@\n@@-1");
 }
 
@@ -219,13 +218,13 @@ TEST(Prompt, EncodingsAreRecognisedOrRefused) {
   EXPECT_EQ(read("\xFF\xFEh\0\xE9\0\n\0"s), "hé");
   EXPECT_EQ(read("\xFE\xFF\0h\xD8\x3D\xDE\x00"s), "h😀");
   EXPECT_EQ(read("\xEF\xBB\xBFhé"), "hé");
-  EXPECT_THAT(refusal("\xFF\xFEh\0\xE9"s), testing::HasSubstr("mark of UTF-16"));
-  EXPECT_THAT(refusal("\xFF\xFE\0\xDCh\0"s), testing::HasSubstr("mark of UTF-16")) << "half a pair";
-  EXPECT_THAT(refusal("a\ncaf\xE9\n"), testing::HasSubstr("line 2 has the byte \\xE9"));
-  EXPECT_THAT(refusal("h\0e\0"s), testing::HasSubstr("line 1 has the byte \\x00"));
+  EXPECT_THAT(refusal("\xFF\xFEh\0\xE9"s), HasSubstr("mark of UTF-16"));
+  EXPECT_THAT(refusal("\xFF\xFE\0\xDCh\0"s), HasSubstr("mark of UTF-16")) << "half a pair";
+  EXPECT_THAT(refusal("a\ncaf\xE9\n"), HasSubstr("line 2 has the byte \\xE9"));
+  EXPECT_THAT(refusal("h\0e\0"s), HasSubstr("line 1 has the byte \\x00"));
   std::ofstream(folder / "ids", std::ios::binary) << "\xEF\xBB\xBF"
                                                      "1 2";
-  EXPECT_THAT(read_ids(folder / "ids", 9), testing::ElementsAre(1, 2));
+  EXPECT_THAT(read_ids(folder / "ids", 9), ElementsAre(1, 2));
 }
 
 TEST(Prompt, EveryTokenKnowsItsSegment) {
@@ -250,19 +249,14 @@ TEST(Prompt, IdsAreReadAndWrongOnesNamed) {
   const TemporaryFolder folder;
   const auto problem = [&](const std::string& text) {
     write(folder / "ids", text);
-    try {
-      read_ids(folder / "ids", 10);
-      return std::string();
-    } catch (const FileError& error) {
-      return std::string(error.what());
-    }
+    return test::error_of<FileError>([&] { read_ids(folder / "ids", 10); });
   };
   EXPECT_EQ(problem("1 2\n\t9 0\r\n"), "");
-  EXPECT_THAT(problem("1 2 10"), testing::HasSubstr("token 2, 10, is outside"));
-  EXPECT_THAT(problem("1 -2"), testing::HasSubstr("token 1, -2, is outside"));
-  EXPECT_THAT(problem("1 2,3"), testing::HasSubstr("\"2,3\""));
-  EXPECT_THAT(problem("99999999999999999999"), testing::HasSubstr("token 0"));
-  EXPECT_THAT(problem(" \n"), testing::HasSubstr("no token ids"));
+  EXPECT_THAT(problem("1 2 10"), HasSubstr("token 2, 10, is outside"));
+  EXPECT_THAT(problem("1 -2"), HasSubstr("token 1, -2, is outside"));
+  EXPECT_THAT(problem("1 2,3"), HasSubstr("\"2,3\""));
+  EXPECT_THAT(problem("99999999999999999999"), HasSubstr("token 0"));
+  EXPECT_THAT(problem(" \n"), HasSubstr("no token ids"));
   EXPECT_THROW(read_ids(folder / "none", 10), FileError);
   EXPECT_THROW(read_ids(folder.path(), 10), FileError);
 }

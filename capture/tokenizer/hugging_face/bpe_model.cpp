@@ -208,11 +208,11 @@ std::vector<BpeModel::Symbol> BpeModel::symbols_of(std::string_view word) const 
 /// Merges by comparing all neighbours for each merge.
 void BpeModel::merge_few(std::vector<Symbol>& symbols) const {
   constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
-  std::array<Merge, kFew> merge;  // of each symbol and the one behind it
+  std::array<PairMerge, kFew> merge;  // of each symbol and the one behind it
   const auto look = [&](std::size_t i) {
-    const Merge* found =
+    const PairMerge* found =
         i + 1 < symbols.size() ? merges_.find(symbols[i].id, symbols[i + 1].id) : nullptr;
-    merge[i] = found != nullptr ? *found : Merge{kNever, 0};
+    merge[i] = found != nullptr ? *found : PairMerge{kNever, 0};
   };
   for (std::size_t i = 0; i < symbols.size(); ++i) look(i);
   while (symbols.size() > 1) {
@@ -246,12 +246,12 @@ void BpeModel::merge_many(std::vector<Symbol>& symbols) const {
     symbols[i - 1].next = i;
   }
   std::vector<Candidate> start;
-  const auto candidate = [&](std::size_t left) -> const Merge* {
+  const auto candidate = [&](std::size_t left) -> const PairMerge* {
     if (left == kNone || symbols[left].next == kNone) return nullptr;
     return merges_.find(symbols[left].id, symbols[symbols[left].next].id);
   };
   for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {
-    if (const Merge* merge = candidate(i)) start.push_back({merge->rank, i, merge->id});
+    if (const PairMerge* merge = candidate(i)) start.push_back({merge->rank, i, merge->id});
   }
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue(std::greater<>(),
                                                                                std::move(start));
@@ -260,7 +260,7 @@ void BpeModel::merge_many(std::vector<Symbol>& symbols) const {
     queue.pop();
     Symbol& left = symbols[top.left];
     if (left.begin == left.end) continue;
-    const Merge* merge = candidate(top.left);
+    const PairMerge* merge = candidate(top.left);
     if (merge == nullptr || merge->id != top.id) continue;  // a neighbour was joined meanwhile
     Symbol& right = symbols[left.next];
     left.id = top.id;
@@ -269,7 +269,7 @@ void BpeModel::merge_many(std::vector<Symbol>& symbols) const {
     left.next = right.next;
     if (left.next != kNone) symbols[left.next].previous = top.left;
     for (const std::size_t place : {left.previous, top.left}) {
-      if (const Merge* next = candidate(place)) queue.push({next->rank, place, next->id});
+      if (const PairMerge* next = candidate(place)) queue.push({next->rank, place, next->id});
     }
   }
   std::erase_if(symbols, [](const Symbol& symbol) { return symbol.begin == symbol.end; });

@@ -67,7 +67,7 @@ void PieceTable::grow() {
 
 MergeTable::MergeTable(std::size_t merges) : places_(std::bit_ceil(2 * merges + 16)) {}
 
-void MergeTable::set(std::int32_t left, std::int32_t right, Merge merge) {
+void MergeTable::set(std::int32_t left, std::int32_t right, PairMerge merge) {
   if (2 * (taken_ + 1) > places_.size()) grow();
   Place& place = places_[place_of(left, right)];
   if (place.left < 0) ++taken_;

@@ -54,7 +54,7 @@ class PieceTable {
 };
 
 /// The result of merging two neighbouring pieces: the joined piece, and the rank of the merge.
-struct Merge {
+struct PairMerge {
   std::uint32_t rank = 0;
   std::int32_t id = 0;
 };
@@ -65,9 +65,9 @@ class MergeTable {
   explicit MergeTable(std::size_t merges = 0);
 
   /// Sets the merge of a pair, replacing an earlier one. Ids are not negative.
-  void set(std::int32_t left, std::int32_t right, Merge merge);
+  void set(std::int32_t left, std::int32_t right, PairMerge merge);
   /// Null if the two are not merged. Valid until the next change.
-  const Merge* find(std::int32_t left, std::int32_t right) const {
+  const PairMerge* find(std::int32_t left, std::int32_t right) const {
     const Place& place = places_[place_of(left, right)];
     return place.left < 0 ? nullptr : &place.merge;
   }
@@ -76,7 +76,7 @@ class MergeTable {
   struct Place {
     std::int32_t left = -1;  // −1: free
     std::int32_t right = 0;
-    Merge merge;
+    PairMerge merge;
   };
   std::size_t place_of(std::int32_t left, std::int32_t right) const {
     const std::size_t mask = places_.size() - 1;
