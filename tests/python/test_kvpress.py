@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import types
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,24 @@ import presses  # noqa: E402
 import second_readings  # noqa: E402
 from kvloupe.external import _kept, _rows, kept_by_press  # noqa: E402
 
-NAMES = [pair.name for pair in presses.pairs()]
+NAME = operator.attrgetter("name")
+
+
+def named(name: str) -> presses.Pair:
+    return next(pair for pair in presses.pairs() if pair.name.startswith(name))
+
+
+def check(pair: presses.Pair, cases: list[presses.Case], shares: tuple[float, ...] = (0.8, 0.3), sets_of: Any = presses.policy_sets) -> None:
+    found = presses.Likeness()
+    for case in cases:
+        for kept in presses.budgets(pair, len(case.ids), shares):
+            press = presses.press_sets(pair, case, kept)
+            found.add(press, sets_of(pair, case, kept))
+    assert found.sets > 20
+    assert found.equal + found.tied == found.sets, found
+    # In some heads of the demo model most scores are equal: theirs are the sets that are tied and share little.
+    assert found.shared > 0.9 * found.entries, found
+    assert found.equal > 0.7 * found.sets or pair.ties, found
 
 
 @pytest.fixture(scope="module")
@@ -27,25 +45,13 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[presses.Case]:
     return [*presses.cases(folder, names="needle"), *presses.cases(folder, names="random")]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_policy_keeps_what_the_press_keeps(name: str, cases: list[presses.Case]) -> None:
-    pair = next(pair for pair in presses.pairs() if pair.name == name)
-    found = presses.Likeness()
-    for case in cases:
-        for kept in presses.budgets(pair, len(case.ids), (0.8, 0.3)):
-            press = presses.press_sets(pair, case, kept)
-            found.add(press, presses.policy_sets(pair, case, kept))
-    assert found.sets > 20
-    assert found.equal + found.tied == found.sets, found
-    # In some heads of the demo model most scores are equal: theirs are the sets that are tied and share little.
-    assert found.shared > 0.9 * found.entries, found
-    assert found.equal > 0.7 * found.sets or pair.ties, found
+@pytest.mark.parametrize("pair", presses.pairs(), ids=NAME)
+def test_the_policy_keeps_what_the_press_keeps(pair: presses.Pair, cases: list[presses.Case]) -> None:
+    check(pair, cases)
 
 
-@pytest.mark.parametrize("name", [pair.name for pair in second_readings.reading_pairs()])
-def test_a_policy_that_reads_the_whole_keeps_what_its_press_keeps(name: str, cases: list[presses.Case],
-                                                                  tmp_path: Path) -> None:
-    pair = next(pair for pair in second_readings.reading_pairs() if pair.name == name)
+@pytest.mark.parametrize("pair", second_readings.reading_pairs(), ids=NAME)
+def test_a_policy_that_reads_the_whole_keeps_what_its_press_keeps(pair: Any, cases: list[presses.Case], tmp_path: Path) -> None:
     found = presses.Likeness()
     for case in cases:
         if "four" not in case.name:
@@ -71,21 +77,9 @@ def test_kvzip_press_always_keeps_the_first_tokens(cases: list[presses.Case], tm
     assert found.equal + found.tied < found.sets
 
 
-PRESETS = [pair.name for pair in presses.preset_pairs()]
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_keeps_what_the_press_of_that_name_keeps(name: str, cases: list[presses.Case]) -> None:
-    pair = next(pair for pair in presses.preset_pairs() if pair.name == name)
-    case = max(cases, key=lambda one: len(one.ids))
-    found = presses.Likeness()
-    for kept in presses.budgets(pair, len(case.ids), (0.8, 0.4)):
-        press = presses.press_sets(pair, case, kept)
-        found.add(press, presses.policy_sets(pair, case, kept))
-    assert found.sets > 20
-    assert found.equal + found.tied == found.sets, found
-    assert found.shared > 0.9 * found.entries, found
-    assert found.equal > 0.7 * found.sets or pair.ties, found
+@pytest.mark.parametrize("pair", presses.preset_pairs(), ids=NAME)
+def test_a_preset_keeps_what_the_press_of_that_name_keeps(pair: presses.Pair, cases: list[presses.Case]) -> None:
+    check(pair, [max(cases, key=lambda one: len(one.ids))], (0.8, 0.4))
 
 
 @pytest.mark.parametrize("name", ["KeyDiffPress", "SnapKVPress", "AdaKVPress(SnapKVPress)"])
@@ -93,7 +87,7 @@ def test_so_does_a_replay_that_acts_on_the_context_only(name: str, tmp_path: Pat
     """From a trace in other blocks, with an answer: every generated token stays, as with a press."""
     if "--compression" not in kvloupe.program.run("replay", "--help"):
         pytest.skip("this kvloupe has no --compression")
-    pair = next(pair for pair in presses.pairs() if pair.name == name)
+    pair = named(name)
     model, ids = presses.random_model("Llama"), np.random.default_rng(4).integers(3, 211, 200).tolist()
     trace = kvloupe.capture(model, None, ids, tmp_path / "t.h5", block=64, generate=5, store="f32")
     with kvloupe.open(trace) as opened:
@@ -154,7 +148,7 @@ def test_a_press_that_acts_while_the_model_writes_keeps_what_the_policy_keeps(na
 
 def test_another_policy_does_not(cases: list[presses.Case]) -> None:
     """The comparison can fail."""
-    pair = next(pair for pair in presses.pairs() if pair.name == "KeyDiffPress")
+    pair = named("KeyDiffPress")
     pair.policy = lambda n, s: "keydiff(anchor=rawmean)"
     found = presses.Likeness()
     press = presses.press_sets(pair, cases[0], 100)
@@ -173,7 +167,7 @@ def test_ties_of_two_stages() -> None:
 
 
 def test_a_rule_of_another_first_stage_is_told_from_ties(cases: list[presses.Case]) -> None:
-    pair = next(pair for pair in presses.pairs() if pair.name.startswith("CriticalKV"))
+    pair = named("CriticalKV")
     found = presses.Likeness()
     press = presses.press_sets(pair, cases[0], 200)
     pair.policy = lambda n, s: f"{presses.SNAP.format(w=16)}+critical"
@@ -243,7 +237,7 @@ def test_rotated_keys_are_known_by_their_values(tmp_path: Path) -> None:
 
 def test_a_block_press_scores_an_uncompressed_run(cases: list[presses.Case], tmp_path: Path) -> None:
     """With the same policy, block and budget, a run that evicts has other keys above layer 0."""
-    pair = next(pair for pair in presses.pairs() if pair.name.startswith("BlockPress"))
+    pair = named("BlockPress")
     case, kept = cases[0], 96
     press = presses.press_sets(pair, case, kept).sets
     closed = presses.closed_loop_sets(case, "keydiff", kept, presses.BLOCK, tmp_path)
@@ -253,19 +247,10 @@ def test_a_block_press_scores_an_uncompressed_run(cases: list[presses.Case], tmp
 
 # ---- kvloupe.Press ----
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("BlockPress")])
-def test_a_policy_as_a_press_keeps_what_the_press_keeps(name: str, cases: list[presses.Case]) -> None:
-    pair = next(pair for pair in presses.pairs() if pair.name == name)
-    found = presses.Likeness()
-    for case in cases:
-        for kept in presses.budgets(pair, len(case.ids), (0.8, 0.3)):
-            press = presses.press_sets(pair, case, kept)
-            own = kvloupe.Press(pair.policy(kept, len(case.ids)), compression_ratio=presses.ratio(kept, len(case.ids)))
-            found.add(press, kept_by_press(own, case.model, case.ids))
-    assert found.sets > 20
-    assert found.equal + found.tied == found.sets, found
-    assert found.shared > 0.9 * found.entries, found
-    assert found.equal > 0.7 * found.sets or pair.ties, found
+@pytest.mark.parametrize("pair", [pair for pair in presses.pairs() if not pair.block], ids=NAME)
+def test_a_policy_as_a_press_keeps_what_the_press_keeps(pair: presses.Pair, cases: list[presses.Case]) -> None:
+    check(pair, cases, sets_of=lambda pair, case, kept: kept_by_press(kvloupe.Press(
+        pair.policy(kept, len(case.ids)), compression_ratio=presses.ratio(kept, len(case.ids))), case.model, case.ids))
 
 
 def generated(press: Any, model: Any, ids: list[int]) -> list[int]:
@@ -275,7 +260,7 @@ def generated(press: Any, model: Any, ids: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("name", ["KeyDiffPress", "SnapKVPress", "AdaKVPress(SnapKVPress)", "CriticalKVPress(SnapKVPress)"])
 def test_generate_says_the_same_with_either(name: str, cases: list[presses.Case]) -> None:
-    pair = next(pair for pair in presses.pairs() if pair.name == name)
+    pair = named(name)
     for case in cases:
         kept, count = len(case.ids) * 4 // 10, len(case.ids)
         wanted = generated(pair.press(kept, count), case.model, case.ids)
