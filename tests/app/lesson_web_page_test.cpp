@@ -3,7 +3,6 @@
 #include "analysis/output_file.h"
 #include "app/document/set_text.h"
 #include "app/job/assets.h"
-#include "app/lesson/web_page.h"
 #include "app/lesson/written_lesson.h"
 #include "tests/app/cli_call.h"
 #include "tests/figure/made_figures.h"

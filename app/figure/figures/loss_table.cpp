@@ -90,7 +90,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   Table& table = figure->numbers;
   table.upper = {{""}, {"Budget", budgets.size()}};
   table.columns = {"Policy"};
-  for (const Budget& budget : budgets) table.columns.emplace_back(">" + budget.text());
+  std::vector<std::string> budget_names;
+  for (const Budget& budget : budgets) {
+    budget_names.push_back(budget.text());
+    table.columns.emplace_back(">" + budget_names.back());
+  }
   std::vector<WantedReplay> wanted;
   std::vector<PolicySpec> policies = chosen_policies(input);
   if (input.choice("random") == "shown") {
@@ -128,7 +132,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     if (b == 0) table.add({names[p]});
     table.rows.back().cells.emplace_back(std::isfinite(value) ? format_number(value) : "–");
     table.rows.back().cells.back().best = best;
-    figure->add_row({names[p], budgets[b].text(), entries, value, best});
+    figure->add_row({names[p], budget_names[b], entries, value, best});
     figure->say({.run = map.runs.back()}, fmt::format("{}, N = {}: {}", names[p],
                                                       format_count(entries), format_number(value)));
   }
@@ -152,7 +156,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       foretold.empty() ? "" : " ", foretold);
   figure->rows = static_cast<int>(names.size());
   figure->columns = static_cast<int>(budgets.size());
-  figure->x = name_axis(table.columns, budgets_label(table.columns));
+  figure->x = name_axis(budget_names, budgets_label(budget_names));
   figure->y = name_axis(std::move(names));  // the axis cuts long ones, each to a text of its own
   figure->fit_colours(true);
   figure->colours.label = measure.beside;
