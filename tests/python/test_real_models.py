@@ -14,7 +14,7 @@ import torch
 import transformers
 
 import kvloupe
-from test_gguf import called, run
+from test_gguf import called
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {"smollm2": "model.gguf", "gemma3": "gemma3.gguf", "qwen2.5": "qwen2.5.gguf"}
@@ -37,6 +37,15 @@ def real(request: Any) -> Iterator[tuple[Path, Any, list[int]]]:
     yield file, model, json.loads(told.stdout)["ids"]
 
 
+def run(file: Path, ids: list[int], trace: Path, *more: Any) -> Path:
+    """A trace by the program, with all numbers in float32."""
+    trace.with_suffix(".ids").write_text(" ".join(map(str, ids)))
+    done = called("run", "--model", file, "--ids", trace.with_suffix(".ids"), "--dtype", "f32", "--store", "f32", "--block", 64,
+                  "--progress", "none", *more, "-o", trace)
+    assert done.returncode == 0, done.stderr
+    return trace
+
+
 def test_tokens(real: tuple[Path, Any, list[int]]) -> None:
     file, _, ids = real
     theirs = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
@@ -48,7 +57,7 @@ def test_tokens(real: tuple[Path, Any, list[int]]) -> None:
 
 def test_states_and_predictions(real: tuple[Path, Any, list[int]], tmp_path: Path) -> None:
     file, model, ids = real[0], real[1], real[2][:TOKENS]
-    kvloupe.capture(model, None, ids, tmp_path / "python.h5", block=128, store="f32", progress=False)
+    kvloupe.capture(model, None, ids, tmp_path / "python.h5", block=64, store="f32", progress=False)
     with h5py.File(run(file, ids, tmp_path / "gguf.h5")) as ours, h5py.File(tmp_path / "python.h5") as theirs:
         assert len(ours["layers"]) == len(theirs["layers"]) == model.config.num_hidden_layers
         for layer in range(len(ours["layers"])):
@@ -69,7 +78,7 @@ def test_decisions(real: tuple[Path, Any, list[int]], policy: str, tmp_path: Pat
     """A run of the program and one inside transformers evict the same tokens at the same steps, in every layer and head."""
     file, model, ids = real[0], real[1], real[2][:TOKENS]
     closed = run(file, ids, tmp_path / "c.h5", "--policy", policy, "--budget", "25%", "--generate", 4, "--attention", "none")
-    kvloupe.run(model, None, ids, tmp_path / "p.h5", policy=policy, budget="25%", block=16, generate=4, store="f32", progress=False)
+    kvloupe.run(model, None, ids, tmp_path / "p.h5", policy=policy, budget="25%", block=64, generate=4, store="f32", progress=False)
     with h5py.File(closed) as ours, h5py.File(tmp_path / "p.h5") as theirs:
         assert ours["tokens/ids"][:].tolist() == theirs["tokens/ids"][:].tolist()
         for layer in range(len(ours["layers"])):
