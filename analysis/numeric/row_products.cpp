@@ -1,6 +1,7 @@
 #include "analysis/numeric/row_products.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "analysis/vectors.h"
 
@@ -84,7 +85,7 @@ inline __attribute__((always_inline)) void row_tile(const RowProducts& of, std::
     for (std::size_t c = whole; c < of.k; ++c)
       total += own[c] * Four{w[0][c], w[1][c], w[2][c], w[3][c]};
     float* const to = of.products + (row + static_cast<std::size_t>(r)) * of.stride + first;
-    for (std::size_t j = 0; j < count; ++j) to[j] = total[j];
+    std::memcpy(to, &total, count * sizeof(float));
   }
 }
 
