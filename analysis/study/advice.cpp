@@ -220,9 +220,9 @@ void require_enough_prompts(const Advice& advice, const AdviceRequest& request) 
   for (const PolicyAdvice& one : advice.policies) most = std::max(most, one.prompts);
   if (most >= advice.needed) return;
   throw UsageError(fmt::format(
-      "advise: the study has {} prompts with all budgets, and a loss of at most {:g} at a risk of "
+      "advise: the study has {} prompt{} with all budgets, and a loss of at most {:g} at a risk of "
       "{} takes at least {}, even if none loses anything; add prompts, or ask for less",
-      most, request.at_most, percent(advice.risk), advice.needed));
+      most, most == 1 ? "" : "s", request.at_most, percent(advice.risk), advice.needed));
 }
 
 std::string advice_markdown(const Advice& advice, const AdviceRequest& request) {

@@ -118,11 +118,13 @@ std::vector<std::string> promised(const Advice& advice, const AdviceRequest& req
 std::vector<std::string> too_few(const Advice& advice, const AdviceRequest& request,
                                  double largest) {
   const long prompts = most_prompts(advice);
-  std::vector<std::string> sentences{fmt::format(
-      "This study cannot promise a budget: it has {} prompts with all budgets, and an expected "
-      "loss ({}) of at most {:g} at a risk of {} takes at least {} prompts, even if none of them "
-      "loses anything.",
-      prompts, advice.loss, request.at_most, risk_words(advice, request), advice.needed)};
+  std::vector<std::string> sentences{
+      fmt::format("This study cannot promise a budget: it has {} prompt{} with all budgets, and an "
+                  "expected loss ({}) of at most {:g} at a risk of {} takes at least {} prompts, "
+                  "even if none of them "
+                  "loses anything.",
+                  prompts, prompts == 1 ? "" : "s", advice.loss, request.at_most,
+                  risk_words(advice, request), advice.needed)};
   sentences.push_back("As it is, " + least_promise(advice, largest) +
                       "; more prompts make a smaller limit possible.");
   return sentences;
