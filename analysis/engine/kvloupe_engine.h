@@ -343,7 +343,7 @@ KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sw
 /* Functions that take JSON, `bytes` bytes, and give JSON; path: the file, or NULL where none is
    read.
    - first_number: text; its digits
-   - has_answer, answer_f1: [text, [right answers]]; true or false, 0 to 1
+   - has_answer, found_share, answer_f1: [text, [right answers]]; true or false, 0 to 1
    - first_loop: [token ids]; the place where a loop begins, or null
    - policy_files: spec; a text that changes when a file that the policy reads does
    - fingerprint, of a model's folder or GGUF file: null; empty where it has none

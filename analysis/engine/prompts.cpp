@@ -57,6 +57,7 @@ Json answer(const std::string& function, const std::string& path, const Json& gi
   const auto texts = [&] { return given.at(1).get<std::vector<std::string>>(); };
   if (function == "first_number") return first_number(given);
   if (function == "has_answer") return has_answer(given.at(0).get<std::string>(), texts());
+  if (function == "found_share") return found_share(given.at(0).get<std::string>(), texts());
   if (function == "answer_f1") return answer_f1(given.at(0).get<std::string>(), texts());
   if (function == "first_loop") return first_loop(given);
   if (function == "fingerprint") {

@@ -68,11 +68,19 @@ std::string first_number(const std::string& text) {
   return {first, std::find_if_not(first, text.end(), is_digit)};
 }
 
-bool has_answer(std::string_view text, std::span<const std::string> answers) {
+double found_share(std::string_view text, std::span<const std::string> answers) {
   const std::string said = in_small_letters(text);
-  return std::any_of(answers.begin(), answers.end(), [&](const std::string& answer) {
-    return !answer.empty() && said.find(in_small_letters(answer)) != std::string::npos;
-  });
+  int asked = 0, found = 0;
+  for (const std::string& answer : answers) {
+    if (answer.empty()) continue;
+    ++asked;
+    if (said.find(in_small_letters(answer)) != std::string::npos) ++found;
+  }
+  return asked == 0 ? 0.0 : static_cast<double>(found) / asked;
+}
+
+bool has_answer(std::string_view text, std::span<const std::string> answers) {
+  return found_share(text, answers) > 0.0;
 }
 
 double answer_f1(std::string_view text, std::span<const std::string> answers) {

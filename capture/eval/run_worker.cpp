@@ -353,6 +353,7 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
     values.add("needle_found", run.correct);
   } else if (task.source.task == kAnswerTask) {
     values.add("answer_found", has_answer(run.answer, answers_) ? 1.0 : 0.0);
+    values.add("answer_all", found_share(run.answer, answers_));
     values.add("answer_f1", answer_f1(run.answer, answers_));
     values.add("answer_loops", std::isnan(run.loop_begin) ? 0.0 : 1.0);
     values.add("answer_loop_begin", run.loop_begin);

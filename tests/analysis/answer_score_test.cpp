@@ -27,6 +27,14 @@ TEST(AnswerScore, AnAnswerIsFoundAnywhereAndInAnyCase) {
   EXPECT_FALSE(has_answer("anything", std::vector<std::string>{}));
 }
 
+TEST(AnswerScore, TheShareOfTheAnswersCountsEachOnce) {
+  const std::vector<std::string> answers = {"17", "Oak", "", "23"};
+  EXPECT_DOUBLE_EQ(found_share("17, 17 and OAK", answers), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(found_share("oak 2317", answers), 1.0);
+  EXPECT_DOUBLE_EQ(found_share("nothing", answers), 0.0);
+  EXPECT_DOUBLE_EQ(found_share("anything", std::vector<std::string>{""}), 0.0);
+}
+
 TEST(AnswerScore, F1CountsCommonWords) {
   const auto f1 = [](const std::string& text, const std::vector<std::string>& answers) {
     return answer_f1(text, answers);

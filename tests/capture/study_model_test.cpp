@@ -374,7 +374,7 @@ TEST_F(RunStudyTest, AnswersAreJudgedByThoseOfThePrompt) {
   const auto value = [&](const char* measure, const char* policy, const char* budget, int number) {
     return all.at({measure, policy, budget, "answer: set.jsonl#" + std::to_string(number)});
   };
-  for (const char* measure : {"answer_found", "answer_f1"}) {
+  for (const char* measure : {"answer_found", "answer_all", "answer_f1"}) {
     EXPECT_GT(value(measure, "full", "full", 0), 0.5) << measure;
     EXPECT_EQ(value(measure, "sink", "100%", 0), value(measure, "full", "full", 0)) << measure;
     EXPECT_EQ(value(measure, "sink", "2%", 0), 0.0) << measure << ": the number was evicted";

@@ -154,6 +154,7 @@ def test_a_file_of_prompts_is_indexed_and_hashed_once(tmp_path: Path, monkeypatc
 def test_scores_and_loops_are_asked_of_the_engine() -> None:
     assert engine.ask("first_number", "it is 047, not 5") == "047" and engine.ask("first_number", "none") == ""
     assert engine.ask("has_answer", ["In the ΟΔΟΣ\0", ["x", "οδος"]]) and not engine.ask("has_answer", ["garden", ["", "gate"]])
+    assert engine.ask("found_share", ["x and Gate", ["x", "gate", "hall", ""]]) == 2 / 3
     assert engine.ask("answer_f1", ["The red drum!", ["a red bell", "drum"]]) == 2 / 3
     assert engine.ask("first_loop", [9, 8] + [1, 2, 3, 4] * 4) == 2 and engine.ask("first_loop", [9, 8] + [1, 2, 3, 4] * 3) is None
 

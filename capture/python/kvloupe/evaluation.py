@@ -574,6 +574,7 @@ class _Runs:
                 values["needle_found"] = float(engine.ask("first_number", answer) == prompt.answers[0])
             else:
                 values["answer_found"] = float(engine.ask("has_answer", [answer, prompt.answers]))
+                values["answer_all"] = engine.ask("found_share", [answer, prompt.answers])
                 values["answer_f1"] = engine.ask("answer_f1", [answer, prompt.answers])
                 values["answer_loops"] = float(begin is not None)
                 values["answer_loop_begin"] = float("nan") if begin is None else float(begin)
