@@ -15,7 +15,8 @@ struct FigureOptions {
   std::string policy = "keydiff";
   std::string policy_b;
   std::string budget = "25%";
-  request::FigureSettings settings;  // all others
+  /// All others. The policy follows when plugins are loaded: its default reads the catalogue.
+  request::FigureSettings settings{.policy = {}};
   std::vector<std::string> choices;  // NAME=VALUE
   figure::FileOptions file;
 };

@@ -288,7 +288,7 @@ TEST_F(ProbeRefusals, ATraceWithoutAProbeSaysHowToGetOne) {
   for (const char* spec : {"kvzip", "kvzip(plus=1)+global", "kvcompose"}) {
     const std::string text = refusal(
         [&] { replay(trace, {.policy = parse_policy(spec), .budget = 10}, test::unwatched); });
-    EXPECT_THAT(text, HasSubstr("plain.h5 does not have"));
+    EXPECT_THAT(text, HasSubstr("trace.h5 does not have"));
     EXPECT_THAT(text, HasSubstr("kvloupe-capture run --probe repeat"));
     EXPECT_EQ(text.find('\n'), std::string::npos);
   }
