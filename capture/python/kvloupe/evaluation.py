@@ -29,7 +29,7 @@ from .prompt import PromptPlace, block_tokens, encoded, find_prompts, has_start_
 from .tables import of_runs, read_study
 from .version import VERSION
 
-_MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "loops", "loop_begin", "hidden_distance"),
+_MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "loops", "loop_begin", "hidden_distance", "all"),
              "perplexity": ("loss", "loss_difference", "kl", "same_top1", "hidden_distance")}
 _FULL = "full"
 _ROOM = 1 << 30  # bytes of the full cache's distributions and hidden states
