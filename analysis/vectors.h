@@ -4,7 +4,8 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define KVLOUPE_VECTOR_KERNELS
-/// Before the kernel of WideFloats and of HalfFloats. What they call is always inlined.
+/// Compiles a function for AVX-512 or for AVX2. The functions that it calls must be inlined into
+/// it.
 #define KVLOUPE_WIDE __attribute__((target("arch=x86-64-v4")))
 #define KVLOUPE_HALF __attribute__((target("arch=x86-64-v3")))
 #endif
