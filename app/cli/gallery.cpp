@@ -17,6 +17,7 @@
 #include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
+#include "app/cli/shared_options.h"
 #include "app/document/document.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
@@ -180,11 +181,7 @@ void for_each_at_once(std::size_t count, Progress& progress, const Work& work) {
 int run_gallery(const GalleryOptions& o) {
   const request::FigureSettings settings = settings_of(o.options);
   const request::FigureMaker maker(open_inputs(o.inputs));
-  std::error_code error;
-  std::filesystem::create_directories(o.folder, error);
-  if (error)
-    throw FileError(o.folder,
-                    "cannot be used as a folder (" + error.message() + "); choose another");
+  make_folder(o.folder);
   const figure::TextMetrics fonts;
   warn_about_fonts(fonts);
   std::vector<Piece> pieces = pieces_of(settings);

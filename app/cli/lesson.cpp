@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "analysis/error.h"
@@ -17,6 +18,7 @@
 #include "app/document/set_text.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
+#include "app/lesson/site.h"
 #include "app/lesson/written_lesson.h"
 
 namespace kvloupe::cli::lesson_verb {
@@ -27,6 +29,7 @@ struct LessonOptions {
   std::string name;
   std::string pdf;
   std::string html;
+  std::string site;
   std::vector<std::string> traces;
   bool values = false;
   WindowWords window;
@@ -86,8 +89,9 @@ lesson::LessonTraces open_traces(const lesson::Lesson& chosen,
 }
 
 /// Writes what `make` makes of the lesson, 1 where it has problems, else 0.
+template <typename Make>
 int write_made(const std::string& path, const lesson::Lesson& chosen,
-               const std::vector<std::string>& paths, decltype(&lesson::make_handout) make) {
+               const std::vector<std::string>& paths, const Make& make) {
   refuse_own_input(path, {paths.begin(), paths.end()});
   refuse_own_input(path, {chosen.path});
   OutputFile file(path);  // before the work: an unwritable target is known at once
@@ -102,10 +106,36 @@ int write_made(const std::string& path, const lesson::Lesson& chosen,
   return made.problems.empty() ? 0 : 1;
 }
 
+/// The files of `kvloupe page` and of scripts/site.sh, where the folder has them.
+int write_site(const std::string& folder) {
+  make_folder(folder);
+  std::vector<figure::document::Link> also;
+  for (const auto& [words, file] :
+       {figure::document::Link{"The demo's trace: every policy, budget and step", "trace.html"},
+        figure::document::Link{"Documentation", "docs/index.html"}}) {
+    if (std::filesystem::exists(std::filesystem::path(folder) / file))
+      also.emplace_back(words, file);
+  }
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  Progress progress;
+  const auto problems = lesson::write_site(folder, also, fonts, progress, [](const auto& name) {
+    std::printf("%s\n", name.c_str());
+    std::fflush(stdout);
+  });
+  report(problems);
+  return problems.empty() ? 0 : 1;
+}
+
 int run_lesson(LessonOptions& o) {
   if (o.values) {
     write_whole_file("-", lesson::values_markdown());
     return 0;
+  }
+  if (!o.site.empty()) {
+    if (!o.name.empty() || !o.pdf.empty() || !o.html.empty() || !o.traces.empty())
+      throw UsageError("lesson: --site writes all lessons, each of its own trace; give it alone");
+    return write_site(o.site);
   }
   if (o.name.empty()) {
     if (!o.pdf.empty() || !o.html.empty() || !o.traces.empty())
@@ -120,7 +150,8 @@ int run_lesson(LessonOptions& o) {
     int code = 0;
     if (!o.pdf.empty()) code = write_made(o.pdf, chosen, o.traces, lesson::make_handout);
     if (!o.html.empty())
-      code = std::max(code, write_made(o.html, chosen, o.traces, lesson::make_web_page));
+      code = std::max(code, write_made(o.html, chosen, o.traces,
+                                       [](auto&... of) { return lesson::make_web_page(of...); }));
     return code;
   }
   window::WindowOptions options = options_of(o.window);
@@ -144,6 +175,10 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--pdf", options->pdf, "Write the lesson as a handout: text and figures on A4");
   verb->add_option("--html", options->html,
                    "Write the lesson as one web page, for readers without the program");
+  verb->add_option(
+      "--site", options->site,
+      "Write all lessons as web pages into this folder, with an index, the glossary and "
+      "the claims; created if missing");
   verb->add_option("--trace", options->traces,
                    "Use another trace instead of the lesson's own; repeated: closed-loop runs of "
                    "the same prompt")

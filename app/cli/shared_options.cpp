@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -118,6 +120,13 @@ void parse_size(const std::string& text, int& width, int& height) {
 }
 
 }  // namespace
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    throw FileError(path, "cannot be used as a folder (" + error.message() + "); choose another");
+}
 
 void add_window_options(CLI::App& app, WindowWords& words) {
   app.add_option("--screenshot", words.options.screenshot,

@@ -33,6 +33,9 @@ struct ReplayOptions {
 /// "5%" or "0.05" as a number. Throws UsageError, naming the verb and what the share is of.
 double parse_share(const std::string& text, const char* verb, const char* what);
 
+/// Creates the folder if it is missing. Throws FileError if it cannot be one.
+void make_folder(const std::string& path);
+
 /// What a verb prints of a catalogue: a table; with --json; with --markdown, a page of docs/.
 struct ListTexts {
   std::string (*table)();

@@ -19,7 +19,11 @@
 
 namespace kvloupe::figure::document {
 
-/// A piece of a line in one style. A link that is not http(s) or mailto is shown as plain text.
+/// Words, and the address that they lead to.
+using Link = std::pair<std::string, std::string>;
+
+/// A piece of a line in one style. A link leads to http(s), mailto, or, on web pages, "./" beside
+/// the page; other links are shown as plain text.
 struct Run {
   std::string text;
   bool bold = false;
@@ -93,6 +97,7 @@ struct Document {
   std::vector<std::string> lead;      // paragraphs set apart before the sections, the first in bold
   std::vector<std::string> cautions;  // a list after them
   std::vector<Section> sections;
+  std::vector<Link> links = {};  // beside the title, to files beside the web page
   std::string foot;  // under every page of paper and, without a script, under the web page
   std::vector<std::pair<std::string, std::string>> metadata;  // of the PDF file
   bool script = true;          // points at values; without one, the page is text and pictures

@@ -87,7 +87,7 @@ std::string run_html(const Run& run) {
   if (run.italic) out = element("em", out);
   if (run.bold) out = element("strong", out);
   const auto links = [&](const char* start) { return run.link.starts_with(start); };
-  if (links("https://") || links("http://") || links("mailto:"))
+  if (links("https://") || links("http://") || links("mailto:") || links("./"))
     out = element("a href=\"" + xml_text(run.link) + "\"", out);
   return out;
 }
@@ -112,14 +112,17 @@ std::string text_html(const TextBlocks& blocks) {
 
 std::string table_html(const Table& table) {
   std::string html = "<div>\n<table>\n<tr>";
-  const auto cell = [&](const char* tag, std::size_t column, const std::string& text) {
-    html += fmt::format("<{0}{1}>{2}</{0}>", tag,
-                        table.columns[column].numbers ? " class=\"n\"" : "", xml_text(text));
+  const auto cell = [&](const char* tag, std::size_t column, const std::string& text,
+                        bool bold = false) {
+    html +=
+        fmt::format("<{0}{1}>{2}</{0}>", tag, table.columns[column].numbers ? " class=\"n\"" : "",
+                    bold ? element("strong", xml_text(text)) : xml_text(text));
   };
   for (std::size_t c = 0; c < table.columns.size(); ++c) cell("th", c, table.columns[c].name);
   for (const Table::Row& row : table.rows) {
     html += "</tr>\n<tr>";
-    for (std::size_t c = 0; c < row.cells.size(); ++c) cell("td", c, row.cells[c].text);
+    for (std::size_t c = 0; c < row.cells.size(); ++c)
+      cell("td", c, row.cells[c].text, row.cells[c].best);
   }
   html += "</tr>\n</table>\n";
   for (const std::string& note : table.notes)
@@ -317,9 +320,11 @@ class PageWriter {
     for (const std::string& one : page_.cautions) list += element("li", words_html(one)) + "\n";
     body += element("ul", list);
     list.clear();
-    for (std::size_t s = 0; s < page_.sections.size(); ++s)
+    for (std::size_t s = 0; s < page_.sections.size(); ++s) {
+      if (page_.sections[s].title.empty()) continue;
       list += fmt::format("<li><a href=\"#page-{}\">{}</a></li>\n", s + 1,
                           xml_text(page_.sections[s].title));
+    }
     if (!page_.in_turn) body += "<ul class=\"contents\">\n" + list + "</ul>\n";
     std::size_t figure = 0;
     for (std::size_t s = 0; s < page_.sections.size(); ++s) add_section(body, s, figure);
@@ -373,6 +378,10 @@ class PageWriter {
         page_.theme == Theme::high_contrast ? " data-contrast=\"high\"" : "",
         page_.in_turn ? "" : " data-sections=\"all\"", script ? "; script-src 'unsafe-inline'" : "",
         title, colours_.css(page_.theme), page_style(), script ? "" : " class=\"sheet\"", title);
+    std::string links;
+    for (const auto& [words, address] : page_.links)
+      links += element("a href=\"" + xml_text(address) + "\"", xml_text(words));
+    out += element("p class=\"site\"", links);
     if (!script)
       return out + "</header>\n<main>\n" + body() + "</main>\n" +
              element("footer", xml_text(page_.foot)) + "\n</body>\n</html>\n";

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "analysis/error.h"
-#include "app/document/document.h"
 #include "app/lesson/value_groups.h"
 #include "version.h"
 
@@ -213,11 +212,14 @@ WrittenLesson make_handout(const Lesson& lesson, const LessonTraces& traces,
 }
 
 WrittenLesson make_web_page(const Lesson& lesson, const LessonTraces& traces,
-                            const figure::TextMetrics& fonts, Progress& progress) {
+                            const figure::TextMetrics& fonts, Progress& progress,
+                            const std::vector<document::Link>& links) {
   for (const Detail& detail : kDetails) {
     try {
       Maker maker(lesson, traces, fonts, detail, progress);
-      return {document::write_page(maker.make()), maker.problems()};
+      document::Document page = maker.make();
+      page.links = links;
+      return {document::write_page(page), maker.problems()};
     } catch (const document::PageTooLarge&) {
       if (&detail == &kDetails.back()) throw;
     }

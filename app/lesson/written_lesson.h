@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/progress.h"
+#include "app/document/document.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
 #include "app/scene/text_metrics.h"
@@ -25,9 +26,11 @@ WrittenLesson make_handout(const Lesson& lesson, const LessonTraces& traces,
 
 /// HTML: the lesson's pages with their texts and figures as one file (app/document/document.h). A
 /// page about steps gets a slider: everything that depends on the step is drawn for each step, or
-/// for as many steps as keep the file small. Throws Cancelled, WorkError if it would be too large.
+/// for as many steps as keep the file small. `links`: beside the title. Throws Cancelled, WorkError
+/// if it would be too large.
 WrittenLesson make_web_page(const Lesson& lesson, const LessonTraces& traces,
-                            const figure::TextMetrics& fonts, Progress& progress);
+                            const figure::TextMetrics& fonts, Progress& progress,
+                            const std::vector<figure::document::Link>& links = {});
 
 /// The steps of a slider, of `count` steps: at most `most`, including `wanted`, the first and the
 /// last, evenly between.

@@ -3,6 +3,7 @@
 #include "analysis/output_file.h"
 #include "app/document/set_text.h"
 #include "app/job/assets.h"
+#include "app/lesson/site.h"
 #include "app/lesson/written_lesson.h"
 #include "tests/app/cli_call.h"
 #include "tests/figure/made_figures.h"
@@ -104,6 +105,57 @@ TEST_F(LessonWebPageTest, TheCommandWritesItAndSaysWhatIsWrong) {
   EXPECT_EQ(called.code, 1);
   EXPECT_THAT(called.error, HasSubstr("no-such-view"));
   EXPECT_GT(std::filesystem::file_size(folder / "heads.html"), 50'000U);
+}
+
+TEST_F(LessonWebPageTest, PagesOfDocsKeepEveryLineOfTablesAndLists) {
+  for (const std::string_view text : {glossary_text(), claims_text()}) {
+    std::size_t rows = 0, rules = 0, items = 0, titles = 0;
+    std::istringstream in{std::string(text)};
+    for (std::string line; std::getline(in, line);) {
+      rows += line.starts_with("| ") ? 1 : 0;
+      rules += line.starts_with("| ---") ? 1 : 0;
+      items += line.starts_with("- ") ? 1 : 0;
+      titles += line.starts_with("##") ? 1 : 0;
+    }
+    const figure::document::Document page = page_of_docs(text);
+    std::size_t found_rows = 0, found_items = 0, found_titles = 0;
+    for (const figure::document::Section& section : page.sections) {
+      found_titles += section.title.empty() ? 0 : 1;
+      if (section.table) found_rows += section.table->rows.size() + 2;
+      for (const auto& block : section.text)
+        found_items += block.kind == figure::document::TextBlock::Kind::bullet ? 1 : 0;
+    }
+    EXPECT_EQ(found_rows, rows);
+    EXPECT_EQ(found_items, items);
+    EXPECT_EQ(found_titles, titles);
+    EXPECT_GT(rules + items, 0U);
+    const std::string bytes = figure::document::write_page(page);
+    EXPECT_THAT(test::why_not_well_formed(bytes), IsEmpty());
+    EXPECT_THAT(bytes, Not(AnyOf(HasSubstr(".md"), HasSubstr("**"), HasSubstr("]("))));
+  }
+  const auto page = page_of_docs(
+      "# A\n\nSee [that](x.md#y) and [this](https://a.b/c).\n\n"
+      "| name | n |\n| --- | ---: |\n| **all** |  |\n| `a \\| b` | 1 |\n");
+  EXPECT_EQ(page.title, "A");
+  ASSERT_THAT(page.sections, SizeIs(1));
+  const Table& table = *page.sections[0].table;
+  EXPECT_FALSE(table.columns[0].numbers);
+  EXPECT_TRUE(table.columns[1].numbers);
+  ASSERT_THAT(table.rows, SizeIs(2));
+  EXPECT_EQ(table.rows[0].cells[0].text, "all");
+  EXPECT_EQ(table.rows[1].cells[0].text, "a | b");
+  const std::string bytes = figure::document::write_page(page);
+  EXPECT_THAT(bytes, AllOf(HasSubstr("See that and <a href=\"https://a.b/c\">this</a>"),
+                           Not(HasSubstr("x.md"))));
+}
+
+TEST_F(LessonWebPageTest, ASiteTakesNoOtherOption) {
+  const test::Called called =
+      test::call({"lesson", folder / "heads.md", "--site", folder / "site"});
+  EXPECT_EQ(called.code, 2);
+  EXPECT_THAT(called.error, HasSubstr("give it alone"));
+  write_whole_file(folder / "file", "x");
+  EXPECT_EQ(test::call({"lesson", "--site", folder / "file"}).code, 1);
 }
 
 // A lesson on paper, and `kvloupe lesson` as a person calls it.
