@@ -7,18 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "analysis/error.h"
+#include "analysis/evaluation/evaluation.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/text.h"
 #include "app/cli/commands.h"
+#include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"
 #include "app/plot/printable.h"
+#include "app/report/finding_page.h"
 
 namespace kvloupe::cli::follow_verb {
 
 namespace {
 struct Options : ReplayOptions {
-  std::string tokens, segment;
+  std::string tokens, segment, html, rescue;
 };
 
 std::string printable_line(const std::string& text) {
@@ -102,14 +106,63 @@ void write_table(const Trace& trace, const Options& options, const Replay& repla
   }
 }
 
+/// The results of a rescue of just these tokens, policy and budget.
+Evaluation read_rescue(const std::string& path, const std::vector<int>& tokens,
+                       const ReplayRequest& request) {
+  Evaluation found = read_evaluation(path);
+  if (!found.rescue) throw FileError(path, "holds no results of kvloupe-capture rescue");
+  const RescueResults& rescue = *found.rescue;
+  const std::string of =
+      fmt::format("tokens {}, policy {}, {} entries", ranges_text(rescue.tokens, "-", ","),
+                  rescue.policy, rescue.budget);
+  if (rescue.tokens != tokens || rescue.policy != request.policy.text() ||
+      rescue.budget != request.budget)
+    throw FileError(path, "is a rescue of " + in_one_line(of) + "; follow the same");
+  return found;
+}
+
+std::string page_of(const Options& options, const ReplayRequest& request,
+                    const std::vector<int>& tokens, const FollowedReplay& result,
+                    const RescueResults* rescue, Progress& progress) {
+  const auto trace = std::make_shared<const Trace>(options.trace);
+  const std::string policy = request.policy.text(), over = restored_over(*trace, result.replay);
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  return figure::document::write_page(report::finding_page({*trace,
+                                                            tokens,
+                                                            policy,
+                                                            options.budget,
+                                                            request.budget,
+                                                            request.block,
+                                                            request.compression,
+                                                            result.heads,
+                                                            over,
+                                                            rescue,
+                                                            {}},
+                                                           request::FigureMaker(trace), fonts,
+                                                           progress));
+}
+
 int run(const Options& options) {
   std::optional<Trace> opened;
+  refuse_own_input(options.html, {options.trace, options.rescue});
+  refuse_same_outputs({options.html, options.json});
+  if (options.html.empty() && !options.rescue.empty())
+    throw UsageError("follow: --rescue goes with --html");
   const ReplayRequest request = options.open(opened);
   const Trace& trace = *opened;
   const std::vector<int> tokens = followed_tokens(trace, options.tokens, options.segment);
-  OutputFile out(options.json.empty() ? "-" : options.json);
+  std::optional<Evaluation> rescue;
+  if (!options.rescue.empty()) rescue = read_rescue(options.rescue, tokens, request);
+  OutputFile out(!options.html.empty() ? options.html : options.json.empty() ? "-" : options.json);
   Progress progress;
   const FollowedReplay result = follow_tokens(trace, request, tokens, progress);
+  if (!options.html.empty()) {
+    out.write(
+        page_of(options, request, tokens, result, rescue ? &*rescue->rescue : nullptr, progress));
+    out.finish();
+    return 0;
+  }
   if (options.json.empty()) {
     write_table(trace, options, result.replay, tokens, result.heads, out);
   } else {
@@ -128,6 +181,12 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--tokens", options->tokens, "Tokens to follow, such as 120-131,140");
   verb->add_option("--segment", options->segment,
                    "A segment of the prompt to follow instead, such as needle");
+  verb->add_option("--html", options->html,
+                   "Write the finding as one web page for readers without the program: text, film "
+                   "strip, cause, numbers, and the commands that check it")
+      ->excludes("--json");
+  verb->add_option("--rescue", options->rescue,
+                   "Results of kvloupe-capture rescue of the same tokens: the page's proof");
 }
 
 }  // namespace kvloupe::cli::follow_verb

@@ -1,4 +1,12 @@
 #include "app/session/finding.h"
+
+#include <fmt/format.h>
+
+#include "app/report/finding_page.h"
+#include "tests/app/cli_call.h"
+#include "tests/figure/made_figures.h"
+#include "tests/figure/page_reader.h"
+#include "tests/figure/well_formed.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::window {
@@ -26,19 +34,11 @@ struct FindingTest : testing::Test {
     one.restored.effect = one.blame = logit;
     return one;
   }
-  Finding made(const RescueResults* rescue = nullptr) {
-    return finding({*trace,
-                    tokens,
-                    policy,
-                    budget,
-                    24,
-                    16,
-                    {},
-                    heads,
-                    "the 8 tokens of the answer “ 32”",
-                    rescue,
-                    model});
+  FindingSource source(const RescueResults* rescue = nullptr) const {
+    return {*trace, tokens, policy, budget, 24, 16, {}, heads, "the 8 tokens of the answer “ 32”",
+            rescue, model};
   }
+  Finding made(const RescueResults* rescue = nullptr) const { return finding(source(rescue)); }
 
   test::TemporaryFolder folder;
   std::unique_ptr<const Trace> trace;
@@ -130,6 +130,48 @@ TEST_F(FindingTest, SaysWhyNoHeadIsBlamed) {
   EXPECT_EQ(made().blamed,
             "No head gives 1 % of the attention of the question or more to token 5.");
   EXPECT_EQ(tokens_in_words({3, 4, 5}), "tokens 3–5");
+}
+
+TEST_F(FindingTest, APageShowsSentencesPicturesNumbersAndCommands) {
+  const request::FigureMaker maker(std::make_shared<const Trace>(folder / "a trace.h5"));
+  const auto page = report::finding_page(source(), maker, test::fonts(), test::unwatched);
+  const std::string bytes = figure::document::write_page(page);
+  EXPECT_THAT(test::why_not_well_formed(bytes), testing::IsEmpty());
+  EXPECT_EQ(page.title, "4 tokens (5–7, 9) under h2o+recent(10%), 24 entries");
+  EXPECT_EQ(page.lead, made().sentences());
+  EXPECT_EQ(page.sections.back().commands, made().commands);
+  EXPECT_THAT(page.cautions, testing::ElementsAre(testing::HasSubstr("open loop")));
+  EXPECT_THAT(bytes, testing::HasSubstr("kvloupe follow"));
+  EXPECT_EQ(test::page_data(bytes)["figures"].size(), 3U);
+}
+
+TEST_F(FindingTest, TheCommandWritesThePageWithTheNumbersOfItsJson) {
+  const std::string file = folder / "a trace.h5", html = folder / "finding.html";
+  std::vector<std::string> words = {"follow",   file,  "--tokens", "5-7,9",
+                                    "--policy", "h2o", "--budget", "25%"};
+  const auto call = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return test::call(more);
+  };
+  ASSERT_EQ(call({"--json", folder / "follow.json"}).code, 0);
+  ASSERT_EQ(call({"--html", html}).code, 0);
+  const std::string bytes = test::file_text(html);
+  const auto json = nlohmann::json::parse(test::file_text(folder / "follow.json"));
+  for (const auto& head : json["heads"]) {
+    EXPECT_THAT(bytes, testing::HasSubstr(fmt::format("<td>{}.{}</td>", head["layer"].get<int>(),
+                                                      head["head"].get<int>())));
+    EXPECT_THAT(bytes, testing::HasSubstr(fmt::format(">{:.3f}</td>", head["loss"].get<double>())));
+  }
+  // The proof must be of the same tokens, policy and budget.
+  RescueResults rescue;
+  rescue.policy = "h2o";
+  rescue.tokens = {5};
+  write_rescue(rescue, folder / "rescue.json");
+  const test::Called other = call({"--html", html, "--rescue", folder / "rescue.json"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_EQ(call({"--rescue", folder / "rescue.json"}).code, 2);
+  EXPECT_EQ(call({"--html", file}).code, 1);
+  EXPECT_EQ(test::file_text(html), bytes);
 }
 
 }  // namespace
