@@ -10,6 +10,7 @@
 
 #include "analysis/error.h"
 #include "analysis/text.h"
+#include "analysis/trace/given_tokens.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"
@@ -20,13 +21,15 @@
 namespace kvloupe::capture_cli::rescue_verb {
 
 namespace {
+constexpr int kMostOfTrace = 32;  // tokens of a trace's answer, unless asked for
+
 struct RescueOptions {
   RescueRequest request;
   std::string policy, budget, prompt, trace, tokens, segment, expect;
   EvalCaseRequest from;  // --results and --row
   std::string progress = "bar";
   bool dry_run = false;
-  CLI::Option *block = nullptr, *dtype = nullptr;
+  CLI::Option *block = nullptr, *dtype = nullptr, *answer_tokens = nullptr;
 };
 
 void print_side(const RescueSide& side, bool keep) {
@@ -142,7 +145,16 @@ int run_rescue(RescueOptions options) {
     throw UsageError("rescue: give either --tokens or --segment");
   }
   if (!options.prompt.empty()) request.prompt = options.prompt;
-  if (!options.trace.empty()) request.trace = options.trace;
+  if (!options.trace.empty()) {
+    request.trace = options.trace;
+    // The first words of an answer often repeat the question, under any policy.
+    if (options.expect.empty() && options.answer_tokens->count() == 0) {
+      const Trace trace(options.trace);
+      const TokenRange answer = answer_tokens(trace.tokens(), trace.run());
+      request.answer_tokens =
+          std::clamp(answer.end - answer.first, request.answer_tokens, kMostOfTrace);
+    }
+  }
   if (!options.tokens.empty()) request.tokens = options.tokens;
   if (!options.segment.empty()) request.tokens = options.segment;
   request.no_loop = options.expect == kNoLoop;
@@ -210,10 +222,12 @@ void add(CLI::App& app, Action& action) {
   verb->add_option("--expect", options->expect,
                    "The right continuation (default: the answer of the full cache); no-loop: a "
                    "text of --answer-tokens tokens without a loop");
-  verb->add_option("--answer-tokens", request.answer_tokens,
-                   "Tokens of the answer, without --expect")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  options->answer_tokens =
+      verb->add_option("--answer-tokens", request.answer_tokens,
+                       "Tokens of the answer, without --expect (with --trace: all of the trace's "
+                       "answer, at most 32)")
+          ->check(CLI::Range(1, 4096))
+          ->capture_default_str();
   verb->add_option("--runs", request.most_runs,
                    "Largest number of model runs; 0: run every layer and every head alone "
                    "(default: all of them for a model of few heads, else 80)")

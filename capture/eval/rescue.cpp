@@ -12,6 +12,7 @@
 #include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/answer_score.h"
+#include "analysis/text.h"
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/user_files.h"
@@ -117,7 +118,10 @@ void find_answers(const RescueRequest& request, const RescuePrompt& prompt, Resc
   results.policy_says = prompt.text_of(runs.greedy(results.policy));
   results.reached = Part::policy;
   if (policy.right && report.note)
-    report.note("the answer is right with the policy: nothing has to be rescued");
+    report.note(fmt::format(
+        "the answer “{}” ({} token{}) is right with the policy: nothing has to be rescued",
+        in_one_line(results.expected, 80), results.expected_ids.size(),
+        results.expected_ids.size() == 1 ? "" : "s"));
 }
 
 /// All that is known before the model is loaded.
