@@ -1,6 +1,6 @@
 """Measures how far kvloupe and other programs agree, and writes docs/fidelity.md: scripts/fidelity.sh.
 
-    fidelity.py models|families|closed|kvpress|readings|promises|tokenizers PART.json      measures one part
+    fidelity.py models|real|families|closed|kvpress|readings|promises|tokenizers PART.json      measures one part
     fidelity.py write PART.json... docs/fidelity.md      writes the page
 """
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = {"1": 1, "7": 7, "64": 64, "all": 90}
+REAL = {"SmolLM2 135M": "model", "Gemma 3 270M": "gemma3", "Qwen2.5-Coder 0.5B": "qwen2.5"}  # build/real-model/*.gguf
+STATES = ("query", "key", "value", "attention_logsumexp")
 
 
 def versions(*names: str) -> dict[str, str]:
@@ -83,6 +85,46 @@ def models() -> dict[str, Any]:
                 rows.append(row)
                 print(row, file=sys.stderr, flush=True)
     return {"rows": rows, "tokens": len(ids), "versions": versions("transformers", "torch", "numpy", "h5py")}
+
+
+def real_models() -> list[tuple[str, Path, list[int]]]:
+    """The models that are there: label, file, and 600 tokens of a text by kvloupe-capture."""
+    from kvloupe import program
+
+    found = [(label, ROOT / f"build/real-model/{name}.gguf") for label, name in REAL.items()]
+    told = lambda path: json.loads(program.run("tokens", "--model", path, "--prompt", ROOT / "assets/prompts/real/document.txt",
+                                               "--json", "-", name="kvloupe-capture"))["ids"][:600]
+    return [(label, path, told(path)) for label, path in found if path.is_file()]
+
+
+def real() -> dict[str, Any]:
+    """Real models from their GGUF files: states and losses of kvloupe-capture, and of transformers through kvloupe.capture."""
+    import h5py
+    import kvloupe
+    import numpy as np
+    import torch
+    import transformers
+    from kvloupe import program
+
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for label, path, ids in real_models():
+            model = transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32).eval()
+            (folder / "ids.txt").write_text(" ".join(map(str, ids)))
+            kvloupe.capture(model, None, ids, folder / "p.h5", block=64, store="f32", progress=False)
+            program.run("run", "--model", path, "--ids", folder / "ids.txt", "--block", 64, "--dtype", "f32", "--store", "f32",
+                        "--progress", "none", "-o", folder / "c.h5", name="kvloupe-capture")
+            with h5py.File(folder / "p.h5") as p, h5py.File(folder / "c.h5") as c:
+                row: dict[str, Any] = {"model": label, "tokens": len(ids), "layers": len(c["layers"])}
+                for quantity in STATES:
+                    pairs = [(p[f"layers/{at}/{quantity}"][:], c[f"layers/{at}/{quantity}"][:]) for at in range(len(c["layers"]))]
+                    row[quantity] = max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in pairs)
+                row["loss"] = float(np.nanmax(np.abs(p["predictions/loss"][:] - c["predictions/loss"][:])))
+                row["top-1"] = float((p["predictions/token_ids"][:, 0] == c["predictions/token_ids"][:, 0]).mean())
+            rows.append(row)
+            print(row, file=sys.stderr, flush=True)
+    return {"rows": rows, "versions": versions("transformers", "torch")}
 
 
 def families() -> dict[str, Any]:
@@ -190,18 +232,17 @@ def closed() -> dict[str, Any]:
     from kvloupe import program
 
     policies = ["h2o", "keydiff", "h2o+caote", "snapkv+adakv", "h2o+kvmerger(threshold=0.5)"]
-    models = [("demo model", ROOT / "assets/demo-model", "needle", 32)]
-    if (ROOT / "build/real-model/model.gguf").is_file():
-        models.append(("SmolLM2 135M", ROOT / "build/real-model/model.gguf", "real/document", 16))
+    demo = ROOT / "assets/demo-model"
+    ids = json.loads(program.run("tokens", "--model", demo, "--prompt", ROOT / "assets/prompts/needle.txt", "--json", "-",
+                                 name="kvloupe-capture"))["ids"][:600]
+    models = [("demo model", demo, ids, 32), *((*one, 16) for one in real_models())]
     rows, equal_logits = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for label, path, prompt, made in models:
+        for label, path, ids, made in models:
             source = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name} if path.is_file() else {
                 "pretrained_model_name_or_path": path}
             model = transformers.AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32).eval()
-            ids = json.loads(program.run("tokens", "--model", path, "--prompt", ROOT / f"assets/prompts/{prompt}.txt", "--json",
-                                         "-", name="kvloupe-capture"))["ids"][:600]
             (folder / "ids.txt").write_text(" ".join(map(str, ids)))
             full = kvloupe.Cache("h2o", len(ids), model=model, block=128)
             with torch.inference_mode():
@@ -412,6 +453,18 @@ program alone is as far from float32 as from the other: queries differ by up to 
 transformers, {number(ours[0])} ({ours[1]}) for kvloupe.
 
 """)
+    if "real" in parts:
+        part = parts["real"]
+        text.append("""## Real models from GGUF files: kvloupe-capture and transformers
+
+The first tokens of `assets/prompts/real/document.txt`, float32, blocks of 64. States: the largest difference in units of the
+layer's largest number. Loss: the largest difference in nats. `tests/python/test_real_models.py` holds these, tokens and
+decisions.
+
+""")
+        text.append(table(["model", "layers", "tokens", *STATES, "loss", "same most probable token"], [
+            [row["model"], str(row["layers"]), str(row["tokens"]), *(number(row[name]) for name in (*STATES, "loss")),
+             percent(row["top-1"], 1.0)] for row in part["rows"]]) + "\n")
     if "families" in parts:
         part = parts["families"]
         text.append(f"""## Families from Python: a trace alone, and the model's own outputs
@@ -555,7 +608,7 @@ def main() -> int:
         output.write_text(page(parts), encoding="utf-8")
         return 0
     sys.path.insert(0, str(Path(__file__).parent))
-    part = {"models": models, "families": families, "closed": closed, "kvpress": kvpress, "readings": readings,
+    part = {"models": models, "real": real, "families": families, "closed": closed, "kvpress": kvpress, "readings": readings,
             "promises": promises, "tokenizers": tokenizers}[verb]()
     Path(paths[0]).write_text(json.dumps(part, indent=1), encoding="utf-8")
     return 0
