@@ -143,7 +143,7 @@ class DataMaker {
   void read_states() {
     ByteList ranges, points, tokens, shares;
     std::vector<std::pair<int, int>> whole;
-    std::optional<std::string> first;
+    std::exception_ptr first;
     const int width = trace_.length() > 0xFFFF ? 4 : 2;
     for (const int layer : layers_) {
       try {
@@ -154,13 +154,15 @@ class DataMaker {
           add_reads(*states, layer, head.second, width, tokens, shares);
           whole.push_back(head);
         }
-      } catch (const WorkError& error) {
-        if (!first) first = error.what();
+      } catch (const Cancelled&) {
+        throw;
+      } catch (const std::exception& error) {
+        if (!first) first = std::current_exception();
         leave_out("layer " + std::to_string(layer) + " is left out: " + error.what());
       }
       progress_.advance();
     }
-    if (whole.empty()) throw WorkError(first.value_or("no head is left for the page"));
+    if (whole.empty()) std::rethrow_exception(first);
     heads_ = whole;
     std::erase_if(layers_, [&](int layer) {
       return std::none_of(heads_.begin(), heads_.end(),

@@ -24,7 +24,8 @@ struct TracePageInBrowser : testing::Test {
     browser.emplace();
   }
   void TearDown() override {
-    if (browser) EXPECT_THAT(browser->complaints(), IsEmpty());
+    if (!browser) return;
+    EXPECT_THAT(browser->complaints(), IsEmpty());
   }
   std::string path(const char* name) const { return (folder / name).string(); }
   void write(const std::vector<std::string>& more = {}) {
