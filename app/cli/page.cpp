@@ -22,21 +22,16 @@ struct Options {
 int run(const Options& options) {
   trace_page::PageRequest request{.policies = parse_policy_list(options.policies),
                                   .budgets = parse_budgets(options.budgets),
+                                  .layers = options.layers,
+                                  .heads = options.heads,
                                   .block = options.block,
                                   .compression = options.compression,
-                                  .output = options.output,
-                                  .results_path = options.results};
+                                  .output = options.output};
   refuse_own_input(options.output, {options.trace, options.results});
   const Trace trace(options.trace);
-  if (!options.layers.empty())
-    request.layers = parse_index_list(options.layers, "layer", trace.model().num_layers);
-  if (!options.heads.empty())
-    request.heads = parse_index_list(options.heads, "head", trace.most_heads());
   std::optional<Evaluation> results;
-  if (!options.results.empty()) {
-    results = read_evaluation(options.results);
-    request.results = &*results;
-  }
+  if (!options.results.empty())
+    request.results = &results.emplace(read_evaluation(options.results));
   const trace_page::PagePlan plan = trace_page::plan_page(trace, request);
   OutputFile out(options.output);  // an unwritable target is known before the work
   fmt::print(
@@ -46,13 +41,19 @@ int run(const Options& options) {
       request.budgets.size(), static_cast<double>(plan.bytes) / 1e6);
   Progress progress;
   const std::string page = make_page(trace, request, progress, [](const std::string& line) {
-    fmt::print(stderr, "kvloupe: {}\n", in_lines(line));
-  });
-  out.write(page);
-  out.finish();
-  if (options.output != "-")
-    fmt::print("{}: {:.1f} MB\n", options.output, static_cast<double>(page.size()) / 1e6);
-  return 0;
+    fmt::print(stderr,
+               "{} heads, {} tokens; {} policies at {} budgets: about {:.1f} MB and scores\n",
+               plan.heads.size(), trace.length(), request.policies.size(), request.budgets.size(),
+               static_cast<double>(plan.bytes) / 1e6);
+    Progress progress;
+    const std::string page = make_page(trace, request, progress, [](const std::string& line) {
+      fmt::print(stderr, "kvloupe: {}\n", in_lines(line));
+    });
+    out.write(page);
+    out.finish();
+    if (options.output != "-")
+      fmt::print("{}: {:.1f} MB\n", options.output, static_cast<double>(page.size()) / 1e6);
+    return 0;
 }
 }  // namespace
 

@@ -1,15 +1,16 @@
-#include "app/trace_page/page_data.h"
+// The numbers of the page of a trace.
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <optional>
-#include <span>
+#include <set>
 
 #include "analysis/error.h"
 #include "analysis/measure/measure_catalog.h"
@@ -21,7 +22,7 @@
 #include "analysis/replay/replay.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/replay/typed_values.h"
-#include "analysis/trace/given_tokens.h"
+#include "app/trace_page/trace_page.h"
 
 namespace kvloupe::trace_page {
 
@@ -31,8 +32,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kStatesKept = std::size_t{512} << 20U;
 constexpr std::size_t kScoresAtOnce = std::size_t{256} << 20U;  // bytes of a replay's scores
-constexpr int kMostRows = 96;                                   // of attention, beside the blocks'
-constexpr float kWide = 100.0F;  // a wider range of scores of one sign has a scale of logarithms
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -66,44 +65,28 @@ std::uint32_t byte_of(float value, float low, float high) {
       std::clamp(static_cast<double>(value - low) / static_cast<double>(high - low), 0.0, 1.0)));
 }
 
-/// How a head's scores become bytes: 0 is no score, 1 to 255 even steps of the score or, over a
-/// wide range of one sign, of its logarithm.
-struct ScoreScale {
-  float low = 0.0F, high = 0.0F, sign = 0.0F;  // 0: even steps of the score itself
-
-  static ScoreScale of(const std::vector<float>& scores) {
-    ScoreScale scale{std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest()};
-    float least = std::numeric_limits<float>::max();  // distance from 0 of those that are not 0
-    for (const float score : scores) {
-      if (!std::isfinite(score)) continue;
-      scale.low = std::min(scale.low, score);
-      scale.high = std::max(scale.high, score);
-      if (score != 0.0F) least = std::min(least, std::abs(score));
-    }
-    if (scale.low > scale.high) return {};
-    const float most = std::max(std::abs(scale.low), std::abs(scale.high));
-    if (scale.low * scale.high >= 0.0F && most > kWide * least)
-      return {std::log(least), std::log(most), scale.low < 0.0F ? -1.0F : 1.0F};
-    return scale;
-  }
-  std::uint32_t code(float score) const {
-    if (!std::isfinite(score)) return 0;
-    const float value = sign == 0.0F ? score : score == 0.0F ? low : std::log(std::abs(score));
-    return 1 + byte_of(value, low, high) * 254 / 255;
-  }
+/// A head's scores, each of a token's last step in the cache.
+struct LastScores {
+  struct Score {
+    float score = std::numeric_limits<float>::quiet_NaN();
+    std::uint32_t rank = 0;
+    Fate fate = Fate::by_score;
+  };
+  std::vector<float> thresholds;  // [S]
+  std::vector<Score> of_token;    // [T]
 };
 
 class DataMaker {
  public:
   DataMaker(const Trace& trace, const PageRequest& request, const PagePlan& plan,
-            Progress& progress, const std::function<void(const std::string&)>& say)
+            Progress& progress, const Say& say)
       : trace_(trace),
         request_(request),
         progress_(progress),
         say_(say),
         heads_(plan.heads),
-        blocks_(replay_blocks(trace, request.block, request.compression)),
-        rows_(read_rows(trace, blocks_)),
+        blocks_(plan.blocks),
+        rows_(plan.rows),
         scores_room_(std::max(kUsualBytes, plan.bytes / 4)) {
     for (const auto& [layer, head] : heads_)
       if (layers_.empty() || layers_.back() != layer) layers_.push_back(layer);
@@ -122,7 +105,7 @@ class DataMaker {
     replay_all();
     data_.about["heads"] = heads_;
     data_.about["rows"] = rows_;
-    data_.about["wide"] = blocks_.size() > 254;
+    data_.about["wide_steps"] = blocks_.size() > 254;
     Json steps = Json::array();
     for (const Block& block : blocks_) steps.push_back({block.first, block.end});
     data_.about["steps"] = std::move(steps);
@@ -144,14 +127,13 @@ class DataMaker {
     ByteList ranges, points, tokens, shares;
     std::vector<std::pair<int, int>> whole;
     std::exception_ptr first;
-    const int width = trace_.length() > 0xFFFF ? 4 : 2;
     for (const int layer : layers_) {
       try {
         const auto states = states_.get(trace_, layer, StateParts{}, progress_);
         for (const auto& head : heads_) {
           if (head.first != layer) continue;
           add_keys(states->keys[at(head.second)], ranges, points);
-          add_reads(*states, layer, head.second, width, tokens, shares);
+          add_reads(*states, head, tokens, shares);
           whole.push_back(head);
         }
       } catch (const Cancelled&) {
@@ -169,7 +151,8 @@ class DataMaker {
                           [&](const auto& head) { return head.first == layer; });
     });
     add("keys", ranges.data + points.data);
-    add("attention", tokens.data + shares.data);
+    add("reads", tokens.data);
+    add("shares", shares.data);
   }
 
   static void add_keys(const Matrix& keys, ByteList& ranges, ByteList& points) {
@@ -186,8 +169,9 @@ class DataMaker {
   }
 
   /// The tokens that each row reads most, mean over the head's query heads.
-  void add_reads(const LayerStates& states, int layer, int head, int width, ByteList& tokens,
+  void add_reads(const LayerStates& states, std::pair<int, int> of, ByteList& tokens,
                  ByteList& shares) {
+    const auto& [layer, head] = of;
     const ModelInfo& model = trace_.layer_model(layer);
     const LayerAttention attention = trace_.attention(layer);
     const int group = model.group_size();
@@ -209,277 +193,221 @@ class DataMaker {
         return mean[a] != mean[b] ? mean[a] > mean[b] : a < b;
       });
       for (int i = 0; i < kMostReads; ++i) {
-        tokens.add(i < shown ? static_cast<std::uint32_t>(most[at(i)]) : 0U, width);
+        tokens.add(i < shown ? static_cast<std::uint32_t>(most[at(i)]) : 0U, 4);
         shares.add(i < shown ? byte_of(std::sqrt(mean[most[at(i)]]), 0.0F, 1.0F) : 0U, 1);
       }
     }
   }
 
-  struct Setting {
-    int policy = 0, budget = 0;
-  };
-  /// The budgets in the middle first: their scores have room before those of others.
-  std::vector<Setting> settings() const {
-    const int budgets = static_cast<int>(request_.budgets.size());
-    std::vector<Setting> list;
-    for (int policy = 0; policy < static_cast<int>(request_.policies.size()); ++policy)
-      for (int budget = 0; budget < budgets; ++budget) list.push_back({policy, budget});
-    const int middle = (budgets - 1) / 2;
-    std::stable_sort(list.begin(), list.end(), [&](const Setting& a, const Setting& b) {
-      return std::abs(a.budget - middle) < std::abs(b.budget - middle);
-    });
-    return list;
-  }
-
   void replay_all() {
-    const std::size_t cells = heads_.size() * at(trace_.length()),
-                      budgets = request_.budgets.size(), policies = request_.policies.size();
-    const int width = blocks_.size() > 254 ? 2 : 1;
-    std::vector<std::string> kept(policies, std::string(cells * budgets * at(width), '\xFF'));
-    std::vector<std::string> left(policies, std::string(cells * budgets, '\0'));
-    std::vector<char> has_left(policies, 0);
-    std::vector<float> values(measures_.size() * policies * budgets * heads_.size(),
-                              std::numeric_limits<float>::quiet_NaN());
+    const std::size_t policies = request_.policies.size(), budgets = request_.budgets.size();
+    const std::size_t cells = heads_.size() * at(trace_.length()) * budgets;
+    kept_.assign(policies, std::string(cells * step_bytes(), '\xFF'));
+    left_.assign(policies, std::string(cells, '\0'));
+    values_.assign(measures_.size() * policies * budgets * heads_.size(),
+                   std::numeric_limits<float>::quiet_NaN());
     Json entries(std::vector<std::vector<int>>(policies, std::vector<int>(budgets, 0)));
-    Json notes = Json::array(), refused = Json::array();
-    std::vector<std::pair<std::string, std::string>> scores;
-    std::size_t scores_bytes = 0, without = 0, done = 0;
+    Json refused = Json::array();
     std::exception_ptr first;
-    for (const Setting& of : settings()) {
-      const PolicySpec& policy = request_.policies[at(of.policy)];
-      const Budget& budget = request_.budgets[at(of.budget)];
+    // The budgets in the middle first: their scores have room before those of others.
+    std::multimap<std::size_t, std::pair<std::size_t, std::size_t>> settings;
+    for (std::size_t p = 0; p < policies; ++p)
+      for (std::size_t b = 0; b < budgets; ++b)
+        settings.emplace(std::max(2 * b + 1, budgets) - std::min(2 * b + 1, budgets),
+                         std::pair{p, b});
+    for (const auto& [from_middle, setting] : settings) {
+      const auto& [p, b] = setting;
+      const PolicySpec& policy = request_.policies[p];
       Progress part(progress_, static_cast<long>(layers_.size()));
       try {
-        const int count = budget_entries(budget, trace_, policy);
-        const bool scored = scores_bytes < scores_room_;
-        const std::vector<HeadReplay> heads = replayed(policy, count, scored, part, notes);
-        for (std::size_t h = 0; h < heads_.size(); ++h) {
-          const HeadReplay& head = heads[h];
-          for (std::size_t t = 0; t < head.evicted_at.size(); ++t) {
-            const std::int32_t step = head.evicted_at[t];
-            const std::size_t cell = (h * head.evicted_at.size() + t) * budgets + at(of.budget);
-            if (step < 0) continue;
-            for (int i = 0; i < width; ++i)
-              kept[at(of.policy)][cell * at(width) + at(i)] =
-                  static_cast<char>(step >> (8 * i) & 0xFF);
-            const Fate fate = left_as(head, t);
-            left[at(of.policy)][cell] = static_cast<char>(fate);
-            if (fate != Fate::evicted) has_left[at(of.policy)] = 1;
-          }
-          for (std::size_t m = 0; m < measures_.size(); ++m) {
-            values[((m * policies + at(of.policy)) * budgets + at(of.budget)) * heads_.size() + h] =
-                applies(*measures_[m], policy) ? static_cast<float>(measure_of(*measures_[m], head))
-                                               : std::numeric_limits<float>::quiet_NaN();
-          }
-        }
-        entries[at(of.policy)][at(of.budget)] = count;
-        ++done;
-        if (scored) {
-          scores.emplace_back(
-              "score-" + std::to_string(of.policy) + "-" + std::to_string(of.budget),
-              deflated(score_bytes(heads)));
-          scores_bytes += scores.back().second.size() * 4 / 3;
-        } else {
-          ++without;
-        }
+        const int count = budget_entries(request_.budgets[b], trace_, policy);
+        replay_one(p, b, count, part);
+        entries[p][b] = count;
       } catch (const Cancelled&) {
         throw;
       } catch (const std::exception& error) {
         if (!first) first = std::current_exception();
-        refused.push_back({of.policy, of.budget, error.what()});
-        leave_out(policy.text() + " at " + budget.text() + " is left out: " + error.what());
+        refused.push_back({p, b, error.what()});
+        leave_out(policy.text() + " at " + request_.budgets[b].text() +
+                  " is left out: " + error.what());
       }
       part.finish();
     }
-    if (done == 0) std::rethrow_exception(first);
+    if (refused.size() == settings.size()) std::rethrow_exception(first);
     ByteList measured;
-    for (const float value : values) measured.add(value);
+    for (const float value : values_) measured.add(value);
     add("measures", measured.data);
     for (std::size_t p = 0; p < policies; ++p) {
-      add("kept-" + std::to_string(p), kept[p]);
-      if (has_left[p] != 0) add("left-" + std::to_string(p), left[p]);
+      add("kept-" + std::to_string(p), kept_[p]);
+      if (left_[p].find_first_not_of('\0') != std::string::npos)
+        add("left-" + std::to_string(p), left_[p]);
     }
-    without += add_scores(std::move(scores));
-    if (without > 0)
-      leave_out("scores and ranks are left out for " + std::to_string(without) + " of " +
-                std::to_string(done) +
-                " policies at budgets, to keep the page small; fewer layers, policies or budgets "
-                "make room");
+    add_scores(settings.size() - refused.size());
     Json list = Json::array();
-    for (const Measure* measure : measures_) {
-      const MeasureInfo& info = *measure->info;
-      list.push_back(
-          {{"name", info.name}, {"title", info.title}, {"help", info.help}, {"share", info.share}});
-    }
+    for (const Measure* measure : measures_)
+      list.push_back({{"name", measure->info->name},
+                      {"title", measure->info->title},
+                      {"share", measure->info->share}});
     data_.about.update(
-        {{"entries", entries}, {"refused", refused}, {"notes", notes}, {"measures", list}});
+        {{"entries", entries}, {"refused", refused}, {"measures", list}, {"notes", notes_}});
   }
 
-  /// The heads of the page. Scores of many steps are kept of some layers at a time.
-  std::vector<HeadReplay> replayed(const PolicySpec& policy, int budget, bool scored,
-                                   Progress& progress, Json& notes) {
-    ReplayRequest request{.policy = policy,
+  int step_bytes() const { return blocks_.size() > 254 ? 2 : 1; }
+
+  /// One policy at one budget. Where scores take much memory, some layers at a time.
+  void replay_one(std::size_t p, std::size_t b, int budget, Progress& progress) {
+    ReplayRequest request{.policy = request_.policies[p],
                           .budget = budget,
                           .block = request_.block,
                           .compression = request_.compression,
+                          .measures = usual_measures(trace_),
                           .summary = true,
-                          .scores_layer = scored ? kEveryHead : -1,
+                          .scores_layer = kEveryHead,
                           .background = request_.background,
                           .states = &states_,
                           .shared = &shared_};
-    request.measures = usual_measures(trace_);
     const std::size_t present =
         std::min(at(trace_.length()), at(budget) + at(blocks_.front().size()));
-    const std::size_t layer_bytes =
+    const std::size_t of_layer =
         at(trace_.most_heads()) * blocks_.size() * present * (sizeof(float) + sizeof(Fate));
-    const std::size_t group =
-        scored ? std::max<std::size_t>(1, kScoresAtOnce / layer_bytes) : layers_.size();
-    std::vector<HeadReplay> heads;
+    const std::size_t group = std::max<std::size_t>(1, kScoresAtOnce / of_layer);
+    std::vector<LastScores> scores;
     progress.set_total(static_cast<long>(layers_.size()));
     for (std::size_t from = 0; from < layers_.size(); from += group) {
       const std::size_t end = std::min(layers_.size(), from + group);
       request.layers.assign(layers_.begin() + static_cast<std::ptrdiff_t>(from),
                             layers_.begin() + static_cast<std::ptrdiff_t>(end));
       Progress part(progress, static_cast<long>(end - from));
-      Replay result = replay(trace_, request, part);
+      const Replay result = replay(trace_, request, part);
       part.finish();
-      for (HeadReplay& head : result.heads) {
+      for (const HeadReplay& head : result.heads) {
         if (std::find(heads_.begin(), heads_.end(), std::pair{head.layer, head.head}) ==
             heads_.end())
           continue;
-        if (scored) keep_last(result, head);
-        heads.push_back(std::move(head));
+        scores.push_back(last_scores(result, head));
+        add_head(p, b, scores.size() - 1, head, scores.back());
       }
-      for (const std::string& note : result.notes) {
-        const std::string line = policy.text() + ": " + note;
-        if (std::find(notes.begin(), notes.end(), line) == notes.end()) notes.push_back(line);
-      }
+      for (const std::string& note : result.notes) notes_.insert(result.policy + ": " + note);
     }
-    return heads;
+    if (scores_bytes_ > scores_room_) return;
+    scores_.emplace_back(fmt::format("score-{}-{}", p, b), deflated(score_bytes(scores)));
+    scores_bytes_ += in_base64(scores_.back().second);
   }
 
-  Fate left_as(const HeadReplay& head, std::size_t token) const {
-    const int step = head.evicted_at[token];
-    if (static_cast<int>(token) < first_seen(blocks_[at(step)].end, head.reach))
-      return Fate::beyond_window;
-    if (!head.fates.empty() && head.fates.front().size() == head.evicted_at.size())
-      return head.fates.front()[token];
-    for (const Merge& merge : head.steps[at(step)].merges)
-      if (std::find(merge.from.begin(), merge.from.end(), static_cast<int>(token)) !=
-          merge.from.end())
-        return Fate::merged;
-    for (const Gift& gift : head.steps[at(step)].gifts)
-      if (gift.from == static_cast<int>(token)) return Fate::merged;
-    return Fate::evicted;
+  void add_head(std::size_t p, std::size_t b, std::size_t h, const HeadReplay& head,
+                const LastScores& scores) {
+    const std::size_t budgets = request_.budgets.size(), tokens = head.evicted_at.size();
+    for (std::size_t t = 0; t < tokens; ++t) {
+      const std::int32_t step = head.evicted_at[t];
+      if (step < 0) continue;
+      const std::size_t cell = (h * tokens + t) * budgets + b;
+      for (int i = 0; i < step_bytes(); ++i)
+        kept_[p][cell * at(step_bytes()) + at(i)] = static_cast<char>(step >> (8 * i) & 0xFF);
+      const bool unseen = static_cast<int>(t) < first_seen(blocks_[at(step)].end, head.reach);
+      left_[p][cell] = static_cast<char>(unseen ? Fate::beyond_window : scores.of_token[t].fate);
+    }
+    for (std::size_t m = 0; m < measures_.size(); ++m) {
+      if (!applies(*measures_[m], request_.policies[p])) continue;
+      values_[((m * kept_.size() + p) * budgets + b) * heads_.size() + h] =
+          static_cast<float>(measure_of(*measures_[m], head));
+    }
   }
 
-  /// Of the head's scores and fates those of each token's last step in the cache: [1] of [T] scores
-  /// and fates, and as the second row of scores the ranks.
-  void keep_last(const Replay& result, HeadReplay& head) const {
-    const std::size_t tokens = head.evicted_at.size();
-    std::vector<float> scores(tokens, std::numeric_limits<float>::quiet_NaN()), ranks(tokens, 0.0F);
-    std::vector<Fate> fates(tokens, Fate::by_score);
+  /// What the head's scores say of each token at its last step in the cache, in place of the scores
+  /// of all steps.
+  static LastScores last_scores(const Replay& replay, const HeadReplay& head) {
+    LastScores last;
+    last.of_token.resize(head.evicted_at.size());
     for (std::size_t step = 0; step < head.steps.size(); ++step) {
-      const bool last = step + 1 == head.steps.size();
-      if (!last && head.steps[step].retained == head.steps[step].cache_size) continue;
-      const auto present = result.tokens_at(head, static_cast<int>(step));
-      std::vector<std::size_t> places;
-      if (!head.scores[step].empty()) places = by_score(head.scores[step]);
-      std::vector<int> rank(present.size(), 0);
-      for (std::size_t i = 0; i < places.size(); ++i) rank[places[i]] = static_cast<int>(i) + 1;
+      const StepRecord& record = head.steps[step];
+      const bool is_last = step + 1 == head.steps.size(),
+                 decided = record.retained < record.cache_size;
+      last.thresholds.push_back(decided ? record.threshold
+                                        : std::numeric_limits<float>::quiet_NaN());
+      if (!decided && !is_last) continue;
+      const std::vector<float>& scores = head.scores[step];
+      const auto present = replay.tokens_at(head, static_cast<int>(step));
+      std::vector<std::uint32_t> ranks(present.size(), 0);
+      std::uint32_t rank = 0;
+      for (const std::size_t row : by_score(scores)) ranks[row] = ++rank;
       for (std::size_t row = 0; row < present.size(); ++row) {
-        const auto token = at(present[row]);
-        if (head.evicted_at[token] != static_cast<std::int32_t>(step) &&
-            !(last && head.evicted_at[token] < 0))
-          continue;
-        if (!places.empty()) scores[token] = head.scores[step][row];
-        ranks[token] = static_cast<float>(rank[row]);
-        fates[token] = !head.fates[step].empty() ? head.fates[step][row]
-                       : head.evicted_at[token] == static_cast<std::int32_t>(step) ? Fate::evicted
-                                                                                   : Fate::by_score;
+        const std::int32_t left = head.evicted_at[at(present[row])];
+        if (left < 0 ? !is_last : left != static_cast<std::int32_t>(step)) continue;
+        const Fate usual = left < 0 ? Fate::by_score : Fate::evicted;
+        last.of_token[at(present[row])] = {
+            scores.empty() ? std::numeric_limits<float>::quiet_NaN() : scores[row], ranks[row],
+            head.fates[step].empty() ? usual : head.fates[step][row]};
       }
     }
-    head.scores = {std::move(scores), std::move(ranks)};
-    head.fates = {std::move(fates)};
+    return last;
   }
 
-  std::string score_bytes(const std::vector<HeadReplay>& heads) const {
-    ByteList numbers, thresholds, scores, low, high, fates;
-    for (const HeadReplay& head : heads) {
-      const ScoreScale scale = ScoreScale::of(head.scores[0]);
-      for (const float value : {scale.low, scale.high, scale.sign}) numbers.add(value);
-      for (const StepRecord& step : head.steps)
-        thresholds.add(step.retained < step.cache_size ? step.threshold
-                                                       : std::numeric_limits<float>::quiet_NaN());
-      for (std::size_t t = 0; t < head.evicted_at.size(); ++t) {
-        const auto rank = static_cast<std::uint32_t>(head.scores[1][t]);
-        scores.add(scale.code(head.scores[0][t]), 1);
-        low.add(rank & 0xFFU, 1);
-        high.add(std::min(rank, 0xFFFFU) >> 8U, 1);
-        fates.add(static_cast<std::uint32_t>(head.fates[0][t]), 1);
+  static std::string score_bytes(const std::vector<LastScores>& heads) {
+    ByteList thresholds;
+    std::array<ByteList, 5> planes;
+    for (const LastScores& head : heads) {
+      for (const float threshold : head.thresholds) thresholds.add(threshold);
+      for (const LastScores::Score& one : head.of_token) {
+        // The upper half of a float: 8 bits of precision. Half of the lower one is added to round.
+        const auto bits = std::bit_cast<std::uint32_t>(one.score);
+        const std::uint32_t half = std::isfinite(one.score) ? (bits + 0x8000U) >> 16U : bits >> 16U;
+        const std::uint32_t rank = std::min(one.rank, 0xFFFFU);
+        const std::array bytes{half >> 8U, half, rank >> 8U, rank,
+                               static_cast<std::uint32_t>(one.fate)};
+        for (std::size_t plane = 0; plane < planes.size(); ++plane)
+          planes[plane].add(bytes[plane], 1);
       }
     }
-    return numbers.data + thresholds.data + scores.data + low.data + high.data + fates.data;
+    for (const ByteList& plane : planes) thresholds.data += plane.data;
+    return thresholds.data;
   }
 
-  /// Adds those for which the page has room; the number of the others.
-  std::size_t add_scores(std::vector<std::pair<std::string, std::string>> scores) {
-    std::size_t bytes = 0;
-    for (const auto& section : data_.sections) bytes += section.second.size() * 4 / 3;
+  /// Adds those for which the page has room, and says of how many of `all` there are none.
+  void add_scores(std::size_t all) {
+    constexpr std::size_t kPageItself = 200'000;  // texts, style and script
+    std::size_t bytes = kPageItself, added = 0;
+    for (const auto& section : data_.sections) bytes += in_base64(section.second);
     const std::size_t most = std::min(kMostBytes, std::max(kUsualBytes, bytes / 4 * 5));
-    std::size_t without = 0;
-    for (auto& section : scores) {
-      const std::size_t more = section.second.size() * 4 / 3;
-      if (bytes + more + kPageItself > most) {
-        ++without;
-        continue;
-      }
+    for (auto& section : scores_) {
+      const std::size_t more = in_base64(section.second);
+      if (bytes + more > most) continue;
       bytes += more;
+      ++added;
       data_.sections.push_back(std::move(section));
     }
-    return without;
+    if (added < all)
+      leave_out(fmt::format(
+          "scores and ranks are left out for {} of the {} pairs of a policy and a budget, to "
+          "keep the page small; fewer layers, policies or budgets make room",
+          all - added, all));
   }
-  static constexpr std::size_t kPageItself = 200'000;  // texts, style and script
+  static std::size_t in_base64(const std::string& bytes) { return bytes.size() * 4 / 3; }
 
   const Trace& trace_;
   const PageRequest& request_;
   Progress& progress_;
-  const std::function<void(const std::string&)>& say_;
+  const Say& say_;
   std::vector<std::pair<int, int>> heads_;
   std::vector<int> layers_;
-  std::vector<Block> blocks_;
-  std::vector<int> rows_;
+  const std::vector<Block>& blocks_;
+  const std::vector<int>& rows_;
   std::size_t scores_room_;
   std::vector<const Measure*> measures_;
+  std::set<std::string> notes_;
   std::vector<std::string> problems_;
   LayerStatesCache states_{kStatesKept};
   SharedMeasures shared_{kStatesKept / 4};
+  std::vector<std::string> kept_, left_;  // [P] of the arrays' bytes
+  std::vector<float> values_;             // of the measures
+  std::vector<std::pair<std::string, std::string>> scores_;
+  std::size_t scores_bytes_ = 0;
   PageData data_;
 };
 
 }  // namespace
 
-std::vector<int> read_rows(const Trace& trace, const std::vector<Block>& blocks) {
-  const Asked asked = asked_first(trace.tokens(), trace.run());
-  std::vector<int> rows = asked_queries(trace, asked, blocks.front().end);
-  const auto thin = [](std::vector<int>& list) {
-    const std::size_t count = list.size();
-    for (std::size_t i = 0; count > at(kMostRows) && i < at(kMostRows); ++i)
-      list[i] = list[i * count / at(kMostRows)];
-    list.resize(std::min(count, at(kMostRows)));
-  };
-  thin(rows);
-  std::vector<int> ends;
-  for (const Block& block : blocks) ends.push_back(block.end - 1);
-  thin(ends);
-  rows.insert(rows.end(), ends.begin(), ends.end());
-  std::sort(rows.begin(), rows.end());
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  return rows;
-}
-
 PageData page_data(const Trace& trace, const PageRequest& request, const PagePlan& plan,
-                   Progress& progress, const std::function<void(const std::string&)>& say) {
+                   Progress& progress, const Say& say) {
   return DataMaker(trace, request, plan, progress, say).make();
 }
 

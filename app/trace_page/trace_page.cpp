@@ -7,19 +7,20 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <set>
 
 #include "analysis/error.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/replay/compression.h"
+#include "analysis/replay/replay.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/trace/given_tokens.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/sha256.h"
+#include "app/document/document.h"
 #include "app/plot/printable.h"
 #include "app/request/command_line.h"
 #include "app/scene/png_encoder.h"
 #include "app/scene/svg_text.h"
-#include "app/trace_page/page_data.h"
 #include "version.h"
 
 namespace kvloupe::trace_page {
@@ -29,19 +30,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostAnswers = 500;
-
-/// JSON inside a page, in ASCII: nothing in it can end the element it stands in.
-std::string embedded(const Json& json) {
-  std::string out;
-  for (const char c : json.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    if (c == '<' || c == '>' || c == '&' || c == '\x7f') {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
+constexpr std::size_t kMostRows = 96;  // of attention: ends of blocks, and the answer's
 
 /// Of the policy for scripts and styles: no other script on the page may run.
 std::string hash_of(std::string_view text) {
@@ -65,19 +54,6 @@ std::string fingerprint_of(const std::filesystem::path& path, Progress& progress
   return "sha256:" + hash.hex();
 }
 
-/// "0-3,7"
-std::string index_list(const std::vector<int>& list) {
-  std::string text;
-  for (std::size_t i = 0; i < list.size();) {
-    std::size_t end = i + 1;
-    while (end < list.size() && list[end] == list[end - 1] + 1) ++end;
-    text += (text.empty() ? "" : ",") + std::to_string(list[i]);
-    if (end > i + 1) text += "-" + std::to_string(list[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 template <typename List>
 std::string texts_of(const List& list) {
   std::vector<std::string> texts;
@@ -91,20 +67,20 @@ std::string command_of(const Trace& trace, const PageRequest& request) {
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) line += std::string(" ") + name + " " + request::shell_word(value);
   };
-  std::vector<std::string> plugins;
+  std::set<std::string> plugins;
   for (const PolicySpec& policy : request.policies)
-    for (const std::string& plugin : policy_plugins(policy))
-      if (std::find(plugins.begin(), plugins.end(), plugin) == plugins.end())
-        plugins.push_back(plugin);
+    for (std::string& plugin : policy_plugins(policy)) plugins.insert(std::move(plugin));
   for (const std::string& plugin : plugins) add("--plugin", plugin);
   add("--policies", texts_of(request.policies));
   add("--budgets", texts_of(request.budgets));
-  add("--layers", index_list(request.layers));
-  add("--heads", index_list(request.heads));
-  if (request.block != 0)
-    add("--block", request.block == kWholePrompt ? "all" : std::to_string(request.block));
+  add("--layers", request.layers);
+  add("--heads", request.heads);
+  if (request.block == kWholePrompt)
+    add("--block", "all");
+  else if (request.block != 0)
+    add("--block", std::to_string(request.block));
   if (request.compression) add("--compression", compression_name(*request.compression));
-  add("--results", request.results_path);
+  if (request.results != nullptr) add("--results", request.results->path.string());
   add("-o", request.output);
   return line;
 }
@@ -168,96 +144,84 @@ constexpr const char* kBody = R"~(<p class="note" id="loop"></p>
 <label class="wide">Budget <input type="range" id="budget" min="0" step="1"><output id="budget-said" for="budget"></output></label>
 <label class="wide">Step <input type="range" id="step" min="0" step="1"><output id="step-said" for="step"></output></label>
 <label>Head <select id="head"></select></label>
-<label>Search <input type="search" id="find" size="12"></label><button type="button" id="next">Next</button><output id="find-said"></output>
-<label>Follow <input id="follow" size="12" placeholder="120-131" aria-describedby="follow-said"></label>
-<label>Segment <select id="segment"></select></label>
+<label>Search <input type="search" id="find" size="12"></label><button>Next</button><output id="find-said"></output>
+<label>Follow <input id="follow" size="12" placeholder="120-131" list="segments" aria-describedby="follow-said"><datalist id="segments"></datalist></label>
 </form>
 <main hidden>
 <div>
 <section><h2 id="text-name">Text</h2> <span class="key fates" id="key"></span>
-<div id="text" class="fates" tabindex="0" role="group" aria-labelledby="text-name" dir="auto"></div><p class="note" id="follow-said"></p></section>
-<section><h2>Film strip</h2> <span class="faint" id="strip-said"></span><canvas id="strip" tabindex="0" role="img"></canvas>
-<div id="strip-b-part" hidden><span class="faint">Policy B</span><canvas id="strip-b" tabindex="0" role="img"></canvas></div></section>
+<div id="text" class="fates" tabindex="0" role="group" aria-labelledby="text-name"></div><p class="note" id="follow-said" role="status"></p></section>
+<section><h2>Film strip</h2> <span class="faint" id="strip-said" aria-live="polite"></span><canvas id="strip" title="Film strip" tabindex="0" role="img"></canvas>
+<div id="strip-b-part" hidden><span class="faint">Policy B</span><canvas id="strip-b" title="Film strip of policy B" tabindex="0" role="img"></canvas></div></section>
 <section id="answers" hidden><h2>What the model answered</h2><div id="answers-list"></div></section>
 </div>
 <div>
 <section><h2>Layers and heads</h2> <select id="measure" aria-label="Colour"></select>
-<canvas id="grid" tabindex="0" role="img"></canvas><p class="note" id="grid-said"></p></section>
+<canvas id="grid" title="Layers and heads" tabindex="0" role="img"></canvas><p class="note" id="grid-said" aria-live="polite"></p></section>
 <section><h2>Why</h2><dl id="why" aria-live="polite"></dl></section>
-<section><h2>Keys</h2> <span class="faint" id="keys-said"></span><canvas id="keys" tabindex="0" role="img"></canvas></section>
+<section><h2>Keys</h2> <span class="faint" id="keys-said"></span><canvas id="keys" title="Keys in two components" tabindex="0" role="img"></canvas></section>
 <section><h2>Attention</h2> <label class="faint">of query <select id="row"></select></label><ul class="reads" id="reads"></ul>
-<p class="note">Mean over the query heads, with the full cache; struck through: gone under policy A when the query came. Queries: the last of each block, and the answer's. The 16 tokens read most, rounded to 8 bits.</p></section>
+<p class="note">Mean over the query heads, with the full cache; struck through: gone under policy A when the query came. Queries: the last of each block, and the answer's. The 16 tokens read most, rounded to 8 bits, as scores are.</p></section>
 </div>
 </main>
 <footer><details><summary>How this page was made</summary><dl id="made"></dl></details>
 <p>Point at a token, a head or a step to see it everywhere; click or Enter holds it, Esc lets go. Arrow keys move in the text and in each picture, with Shift by ten. The address names what is shown: copy it to share the view.</p></footer>
-<div id="said" class="said" role="status"></div>
 )~";
 
 }  // namespace
 
 PagePlan plan_page(const Trace& trace, const PageRequest& request) {
-  if (request.policies.empty()) throw UsageError("page: name at least one policy");
-  if (request.budgets.empty()) throw UsageError("page: name at least one budget");
-  for (std::size_t i = 0; i < request.policies.size(); ++i) {
-    check_combination(request.policies[i]);
-    for (std::size_t j = 0; j < i; ++j)
-      if (request.policies[i].text() == request.policies[j].text())
-        throw UsageError("page: " + request.policies[i].text() + " is named twice");
-  }
-  for (std::size_t i = 0; i < request.budgets.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (request.budgets[i].text() == request.budgets[j].text())
-        throw UsageError("page: budget " + request.budgets[i].text() + " is named twice");
-  const std::vector<Block> blocks = replay_blocks(trace, request.block, request.compression);
+  const auto check_list = [](const char* what, const auto& list) {
+    std::set<std::string> names;
+    for (const auto& one : list)
+      if (!names.insert(one.text()).second)
+        throw UsageError("page: " + one.text() + " is named twice");
+    if (names.empty()) throw UsageError(std::string("page: name at least one ") + what);
+  };
+  check_list("policy", request.policies);
+  check_list("budget", request.budgets);
+  for (const PolicySpec& policy : request.policies) check_combination(policy);
+  const auto indices = [](const std::string& text, const char* what, int count) {
+    return parse_index_list(text.empty() ? fmt::format("0-{}", count - 1) : text, what, count);
+  };
   PagePlan plan;
-  for (int layer = 0; layer < trace.model().num_layers; ++layer) {
-    if (!trace.attends(layer) ||
-        (!request.layers.empty() &&
-         std::find(request.layers.begin(), request.layers.end(), layer) == request.layers.end()))
-      continue;
-    for (int head = 0; head < trace.layer_model(layer).num_kv_heads; ++head) {
-      if (!request.heads.empty() &&
-          std::find(request.heads.begin(), request.heads.end(), head) == request.heads.end())
-        continue;
-      plan.heads.emplace_back(layer, head);
-      if (plan.layers.empty() || plan.layers.back() != layer) plan.layers.push_back(layer);
-    }
+  plan.blocks = replay_blocks(trace, request.block, request.compression);
+  std::vector<int> layers;
+  for (const int layer : indices(request.layers, "layer", trace.model().num_layers)) {
+    for (const int head : indices(request.heads, "head", trace.most_heads()))
+      if (trace.attends(layer) && head < trace.layer_model(layer).num_kv_heads)
+        plan.heads.emplace_back(layer, head);
+    if (!plan.heads.empty() && plan.heads.back().first == layer) layers.push_back(layer);
   }
   if (plan.heads.empty())
     throw UsageError("page: none of these layers and heads has a cache; see kvloupe info");
-  // Measured on traces of real models: steps take about 0.1 + 0.3 per budget bytes a token when
-  // deflated, keys 2; in base64 a third more.
-  const double tokens = trace.length(), rows = static_cast<double>(read_rows(trace, blocks).size());
-  const double one_head =
-      tokens * (2.0 + static_cast<double>(request.policies.size()) *
-                          (0.1 + 0.3 * static_cast<double>(request.budgets.size()))) +
-      rows * kMostReads * 2.5;
-  const auto bytes_of = [&](std::size_t heads) {
-    return static_cast<std::size_t>(one_head * static_cast<double>(heads) * 4.0 / 3.0 +
-                                    tokens * 12.0) +
-           60'000;
-  };
-  plan.bytes = bytes_of(plan.heads.size());
-  if (plan.bytes > kMostBytes) {
-    const std::size_t a_layer = (plan.heads.size() + plan.layers.size() - 1) / plan.layers.size();
-    std::size_t fit = plan.layers.size();
-    while (fit > 0 && bytes_of(fit * a_layer) > kMostBytes) --fit;
-    const std::vector<int> first(plan.layers.begin(),
-                                 plan.layers.begin() + static_cast<std::ptrdiff_t>(fit));
-    throw UsageError(fmt::format(
-        "page: about {:.0f} MB, more than {:.0f}; {}", static_cast<double>(plan.bytes) / 1e6,
-        static_cast<double>(kMostBytes) / 1e6,
-        fit > 0
-            ? fmt::format("choose layers, for example --layers {}, or fewer policies or budgets",
-                          index_list(first))
-            : "choose fewer policies or budgets, and one layer with --layers"));
+  std::set<int> rows;
+  std::vector<int> ends;
+  for (const Block& block : plan.blocks) ends.push_back(block.end - 1);
+  const Asked asked = asked_first(trace.tokens(), trace.run());
+  for (const auto& list : {ends, asked_queries(trace, asked, plan.blocks.front().end)}) {
+    const std::size_t count = std::min(list.size(), kMostRows);  // evenly spaced, with the last
+    for (std::size_t i = 1; i <= count; ++i) rows.insert(list[i * list.size() / count - 1]);
   }
-  return plan;
+  plan.rows.assign(rows.begin(), rows.end());
+  // Measured on traces of real models: steps take about 0.1 + 0.3 per budget bytes a token when
+  // deflated, keys 2, an entry of an attention row 2.5; in base64 a third more.
+  const double steps = 0.1 + 0.3 * static_cast<double>(request.budgets.size());
+  const double a_head =
+      4.0 / 3.0 *
+      (trace.length() * (2.0 + steps * static_cast<double>(request.policies.size())) +
+       2.5 * kMostReads * static_cast<double>(rows.size()));
+  plan.bytes = static_cast<std::size_t>(a_head * static_cast<double>(plan.heads.size())) + 80'000;
+  if (plan.bytes <= kMostBytes) return plan;
+  const std::size_t fit = layers.size() * kMostBytes / (plan.bytes + kMostBytes / 20);
+  throw UsageError(fmt::format(
+      "page: about {} MB, more than {}; choose fewer policies or budgets, or layers{}",
+      plan.bytes / 1'000'000, kMostBytes / 1'000'000,
+      fit > 0 ? fmt::format(", such as --layers {}-{}", layers.front(), layers[fit - 1]) : ""));
 }
 
 std::string make_page(const Trace& trace, const PageRequest& request, Progress& progress,
-                      const std::function<void(const std::string&)>& say) {
+                      const Say& say) {
   const PagePlan plan = plan_page(trace, request);
   PageData data = page_data(trace, request, plan, progress, say);
   Json& about = data.about;
@@ -288,7 +252,8 @@ std::string make_page(const Trace& trace, const PageRequest& request, Progress& 
       "\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
       "<header><h1>{}</h1><button type=\"button\" id=\"theme\">Theme</button></header>\n{}",
       hash_of(style), hash_of(script), title, style, title, kBody);
-  out += "<script type=\"application/json\" id=\"about\">" + embedded(about) + "</script>\n";
+  out += "<script type=\"application/json\" id=\"about\">" + figure::document::embedded(about) +
+         "</script>\n";
   for (const auto& [section, bytes] : data.sections) {
     out += "<script type=\"application/octet-stream\" id=\"data-" + section + "\">" +
            figure::base64(bytes) + "</script>\n";

@@ -6,12 +6,10 @@
 #include <zlib.h>
 
 #include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/attention.h"
 #include "analysis/metric/pca.h"
 #include "analysis/replay/explain.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/typed_values.h"
-#include "app/trace_page/page_data.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/damaged_trace.h"
 #include "tests/support/error_of.h"
@@ -79,7 +77,7 @@ void expect_same_sets(const Trace& trace, const PageRequest& request) {
   EXPECT_THAT(page.said, IsEmpty());
   const std::size_t budgets = request.budgets.size();
   const auto tokens = static_cast<std::size_t>(trace.length());
-  const bool wide = page.data.about["wide"] == true;
+  const bool wide = page.data.about["wide_steps"] == true;
   for (std::size_t p = 0; p < request.policies.size(); ++p) {
     for (std::size_t b = 0; b < budgets; ++b) {
       ReplayRequest of{.policy = request.policies[p], .block = request.block, .metrics = false};
@@ -133,8 +131,7 @@ TEST_F(TracePage, ScoresRanksAndFatesAreThoseOfTheExplanation) {
   const Decoded page(*trace, request);
   const std::size_t heads = page.data.about["heads"].size(),
                     steps = page.data.about["steps"].size(),
-                    tokens = static_cast<std::size_t>(trace->length()), cells = heads * tokens;
-  int logarithms = 0;
+                    tokens = static_cast<std::size_t>(trace->length());
   for (std::size_t p = 0; p < request.policies.size(); ++p) {
     const std::string name = fmt::format("score-{}-0", p);
     for (std::size_t h = 0; h < heads; ++h) {
@@ -147,37 +144,26 @@ TEST_F(TracePage, ScoresRanksAndFatesAreThoseOfTheExplanation) {
                                              .scores_layer = layer,
                                              .scores_head = head},
                                             progress);
-      const float low = page.number<float>(name, 12 * h),
-                  high = page.number<float>(name, 12 * h + 4),
-                  sign = page.number<float>(name, 12 * h + 8);
-      logarithms += sign != 0.0F;
       for (std::size_t t = 0; t < tokens; ++t) {
         const StepReason last =
             explain(replay, *replay.find(layer, head), static_cast<int>(t)).steps.back();
-        const std::size_t at = 4 * heads * (3 + steps) + h * tokens + t;
-        EXPECT_EQ(page.byte(name, at + cells) + 256 * page.byte(name, at + 2 * cells), last.rank);
-        if (last.decided) {
-          EXPECT_EQ(page.byte(name, at + 3 * cells), static_cast<int>(last.fate));
-        }
-        const float threshold = page.number<float>(
-            name, 4 * (3 * heads + h * steps + static_cast<std::size_t>(last.step)));
-        if (last.decided && !std::isnan(last.threshold)) {
-          EXPECT_EQ(static_cast<double>(threshold), last.threshold);
-        } else {
-          EXPECT_TRUE(std::isnan(threshold));
-        }
-        const int code = page.byte(name, at);
-        ASSERT_EQ(code == 0, !std::isfinite(last.score));
-        if (code == 0) continue;
-        const double value =
-            static_cast<double>(low) + static_cast<double>(high - low) * (code - 1) / 254.0;
-        const double wanted = sign == 0.0F ? last.score : std::log(std::abs(last.score));
-        if (sign != 0.0F && last.score == 0.0) continue;
-        EXPECT_NEAR(value, wanted, static_cast<double>(high - low) / 200.0 + 1e-6);
+        const auto plane = [&](std::size_t n) {
+          return static_cast<std::uint32_t>(
+              page.byte(name, 4 * heads * steps + (n * heads + h) * tokens + t));
+        };
+        const double score =
+            static_cast<double>(std::bit_cast<float>(plane(0) << 24U | plane(1) << 16U));
+        ASSERT_EQ(std::isnan(score), std::isnan(last.score));
+        EXPECT_FALSE(std::abs(score - last.score) > std::abs(last.score) / 256.0);
+        EXPECT_EQ(256 * plane(2) + plane(3), static_cast<std::uint32_t>(last.rank));
+        const double threshold = static_cast<double>(
+            page.number<float>(name, 4 * (h * steps + static_cast<std::size_t>(last.step))));
+        EXPECT_TRUE(threshold == last.threshold ||
+                    (std::isnan(threshold) && std::isnan(last.threshold)));
+        EXPECT_TRUE(!last.decided || plane(4) == static_cast<std::uint32_t>(last.fate));
       }
     }
   }
-  EXPECT_GT(logarithms, 0);
 }
 
 TEST_F(TracePage, KeysMeasuresAndAttentionAreThoseOfTheTrace) {
@@ -221,12 +207,11 @@ TEST_F(TracePage, KeysMeasuresAndAttentionAreThoseOfTheTrace) {
       }
       for (std::size_t t = 0; t < row.size(); ++t) mean[t] += row[t] / sum / 2.0;
     }
-    const std::size_t from = (3 * rows.size() + r) * kMostReads,
-                      all = heads * rows.size() * kMostReads;
+    const std::size_t from = (3 * rows.size() + r) * kMostReads;
     double before = 1.0;
     for (std::size_t i = 0; i < kMostReads; ++i) {
-      const auto token = page.number<std::uint16_t>("attention", 2 * (from + i));
-      const double root = page.byte("attention", 2 * all + from + i) / 255.0;
+      const auto token = page.number<std::uint32_t>("reads", 4 * (from + i));
+      const double root = page.byte("shares", from + i) / 255.0;
       EXPECT_NEAR(root, std::sqrt(mean[token]), 1.0 / 400.0);
       EXPECT_LE(mean[token], before + 1e-6);
       before = mean[token];
@@ -343,7 +328,7 @@ TEST_F(TracePage, APageThatWouldBeTooLargeIsRefusedBeforeTheWork) {
   PageRequest request = request_of("keydiff,h2o,tova,snapkv,sink,random,full,keynorm", budgets);
   EXPECT_THAT(test::error_of<UsageError>([&] { plan_page(trace, request); }),
               AllOf(HasSubstr("more than 25"), HasSubstr("--layers 0-")));
-  request.layers = {0, 1, 2};
+  request.layers = "0-2";
   EXPECT_THAT(plan_page(trace, request).heads, SizeIs(24));
 }
 

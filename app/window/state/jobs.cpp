@@ -152,7 +152,6 @@ void ReportJob::start_page(const PanelContext& c, const std::string& path) {
   const EvaluationPointer results = c.results.evaluation();
   written_.start(c.results.comparing(), [=](Progress& progress) mutable {
     request.results = results.get();
-    if (results) request.results_path = results->path.string();
     write_whole_file(path, make_page(*trace, request, progress));
     return "Written: " + path;
   });
