@@ -34,26 +34,18 @@ int run(const Options& options) {
     request.results = &results.emplace(read_evaluation(options.results));
   const trace_page::PagePlan plan = trace_page::plan_page(trace, request);
   OutputFile out(options.output);  // an unwritable target is known before the work
-  fmt::print(
-      stderr,
-      "{} layers, {} heads, {} tokens; {} policies at {} budgets: about {:.1f} MB and scores\n",
-      plan.layers.size(), plan.heads.size(), trace.length(), request.policies.size(),
-      request.budgets.size(), static_cast<double>(plan.bytes) / 1e6);
+  fmt::print(stderr, "{} heads, {} tokens; {} policies at {} budgets: about {:.1f} MB and scores\n",
+             plan.heads.size(), trace.length(), request.policies.size(), request.budgets.size(),
+             static_cast<double>(plan.bytes) / 1e6);
   Progress progress;
   const std::string page = make_page(trace, request, progress, [](const std::string& line) {
-    fmt::print(stderr,
-               "{} heads, {} tokens; {} policies at {} budgets: about {:.1f} MB and scores\n",
-               plan.heads.size(), trace.length(), request.policies.size(), request.budgets.size(),
-               static_cast<double>(plan.bytes) / 1e6);
-    Progress progress;
-    const std::string page = make_page(trace, request, progress, [](const std::string& line) {
-      fmt::print(stderr, "kvloupe: {}\n", in_lines(line));
-    });
-    out.write(page);
-    out.finish();
-    if (options.output != "-")
-      fmt::print("{}: {:.1f} MB\n", options.output, static_cast<double>(page.size()) / 1e6);
-    return 0;
+    fmt::print(stderr, "kvloupe: {}\n", in_lines(line));
+  });
+  out.write(page);
+  out.finish();
+  if (options.output != "-")
+    fmt::print("{}: {:.1f} MB\n", options.output, static_cast<double>(page.size()) / 1e6);
+  return 0;
 }
 }  // namespace
 
