@@ -26,7 +26,9 @@ int run(const Options& options) {
                                   .heads = options.heads,
                                   .block = options.block,
                                   .compression = options.compression,
-                                  .output = options.output};
+                                  .output = options.output,
+                                  .typed_policies = options.policies,
+                                  .typed_budgets = options.budgets};
   refuse_own_input(options.output, {options.trace, options.results});
   const Trace trace(options.trace);
   std::optional<Evaluation> results;

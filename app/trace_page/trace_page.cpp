@@ -134,40 +134,6 @@ void add_trace(const Trace& trace, Json& about) {
                 {"model", trace.model().name}});
 }
 
-/// Everything that the script does not fill in: headings, controls, and the places of pictures.
-constexpr const char* kBody = R"~(<p class="note" id="loop"></p>
-<div id="problems" role="note"></div>
-<noscript><p class="problem">This page is drawn by its own script: allow scripts for it. It loads nothing.</p></noscript>
-<form id="controls" aria-label="What is shown" hidden>
-<label>Policy A <select id="a"></select></label>
-<label>Policy B <select id="b"></select></label>
-<label class="wide">Budget <input type="range" id="budget" min="0" step="1"><output id="budget-said" for="budget"></output></label>
-<label class="wide">Step <input type="range" id="step" min="0" step="1"><output id="step-said" for="step"></output></label>
-<label>Head <select id="head"></select></label>
-<label>Search <input type="search" id="find" size="12"></label><button>Next</button><output id="find-said"></output>
-<label>Follow <input id="follow" size="12" placeholder="120-131" list="segments" aria-describedby="follow-said"><datalist id="segments"></datalist></label>
-</form>
-<main hidden>
-<div>
-<section><h2 id="text-name">Text</h2> <span class="key fates" id="key"></span>
-<div id="text" class="fates" tabindex="0" role="group" aria-labelledby="text-name"></div><p class="note" id="follow-said" role="status"></p></section>
-<section><h2>Film strip</h2> <span class="faint" id="strip-said" aria-live="polite"></span><canvas id="strip" title="Film strip" tabindex="0" role="img"></canvas>
-<div id="strip-b-part" hidden><span class="faint">Policy B</span><canvas id="strip-b" title="Film strip of policy B" tabindex="0" role="img"></canvas></div></section>
-<section id="answers" hidden><h2>What the model answered</h2><div id="answers-list"></div></section>
-</div>
-<div>
-<section><h2>Layers and heads</h2> <select id="measure" aria-label="Colour"></select>
-<canvas id="grid" title="Layers and heads" tabindex="0" role="img"></canvas><p class="note" id="grid-said" aria-live="polite"></p></section>
-<section><h2>Why</h2><dl id="why" aria-live="polite"></dl></section>
-<section><h2>Keys</h2> <span class="faint" id="keys-said"></span><canvas id="keys" title="Keys in two components" tabindex="0" role="img"></canvas></section>
-<section><h2>Attention</h2> <label class="faint">of query <select id="row"></select></label><ul class="reads" id="reads"></ul>
-<p class="note">Mean over the query heads, with the full cache; struck through: gone under policy A when the query came. Queries: the last of each block, and the answer's. The 16 tokens read most, rounded to 8 bits, as scores are.</p></section>
-</div>
-</main>
-<footer><details><summary>How this page was made</summary><dl id="made"></dl></details>
-<p>Point at a token, a head or a step to see it everywhere; click or Enter holds it, Esc lets go. Arrow keys move in the text and in each picture, with Shift by ten. The address names what is shown: copy it to share the view.</p></footer>
-)~";
-
 }  // namespace
 
 PagePlan plan_page(const Trace& trace, const PageRequest& request) {
@@ -229,7 +195,10 @@ std::string make_page(const Trace& trace, const PageRequest& request, Progress& 
   Json policies = Json::array(), budgets = Json::array();
   for (const PolicySpec& policy : request.policies) policies.push_back(policy.text());
   for (const Budget& budget : request.budgets) budgets.push_back(budget.text());
-  about.update({{"policies", policies}, {"budgets", budgets}, {"loop", loop_text(trace)}});
+  about.update({{"policies", policies},
+                {"budgets", budgets},
+                {"loop", loop_text(trace)},
+                {"typed", {request.typed_policies, request.typed_budgets}}});
   if (request.results != nullptr) about["answers"] = answers_of(*request.results);
   const std::string name = trace.path().filename().string();
   const std::string model = stored_model_fingerprint(trace.path());
@@ -241,24 +210,17 @@ std::string make_page(const Trace& trace, const PageRequest& request, Progress& 
                                {"Made with", "kvloupe " KVLOUPE_VERSION},
                                {"Make it again", command_of(trace, request)}});
   // A data block of its own for each array: the script reads those that it shows first.
-  const std::string title = figure::xml_text("Trace " + name), style(trace_page_style()),
-                    script(trace_page_script());
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; connect-src "
-      "'none'; base-uri 'none'; form-action 'none'; style-src {}; script-src {}\">\n"
-      "<meta name=\"generator\" content=\"kvloupe " KVLOUPE_VERSION
-      "\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
-      "<header><h1>{}</h1><button type=\"button\" id=\"theme\">Theme</button></header>\n{}",
-      hash_of(style), hash_of(script), title, style, title, kBody);
-  out += "<script type=\"application/json\" id=\"about\">" + figure::document::embedded(about) +
-         "</script>\n";
+  std::string arrays;
   for (const auto& [section, bytes] : data.sections) {
-    out += "<script type=\"application/octet-stream\" id=\"data-" + section + "\">" +
-           figure::base64(bytes) + "</script>\n";
+    arrays += "<script type=\"application/octet-stream\" id=\"data-" + section + "\">" +
+              figure::base64(bytes) + "</script>\n";
   }
-  return out + "<script>" + script + "</script>\n</body>\n</html>\n";
+  const std::string_view style = trace_page_style(), script = trace_page_script();
+  return fmt::format(fmt::runtime(trace_page_frame()), fmt::arg("version", KVLOUPE_VERSION),
+                     fmt::arg("title", figure::xml_text("Trace " + name)), fmt::arg("style", style),
+                     fmt::arg("style_hash", hash_of(style)), fmt::arg("script", script),
+                     fmt::arg("script_hash", hash_of(script)), fmt::arg("arrays", arrays),
+                     fmt::arg("about", figure::document::embedded(about)));
 }
 
 }  // namespace kvloupe::trace_page

@@ -34,9 +34,10 @@ struct PageRequest {
   std::string layers = {}, heads = {};  // "0-3,7"; empty: all that have a cache
   int block = 0;                        // as ReplayRequest
   std::optional<Compression> compression = {};
-  const Evaluation* results = nullptr;  // what the model answered; null: not known
-  std::string output = "page.html";     // for the command that makes the page again
-  bool background = false;              // other replays that run at the same time come first
+  const Evaluation* results = nullptr;                  // what the model answered; null: not known
+  std::string output = "page.html";                     // for the command that makes the page again
+  std::string typed_policies = {}, typed_budgets = {};  // lists; scripts may use these names too
+  bool background = false;  // other replays that run at the same time come first
 };
 
 /// What a page will hold, known before the work.
@@ -78,7 +79,8 @@ PageData page_data(const Trace& trace, const PageRequest& request, const PagePla
 std::string make_page(const Trace& trace, const PageRequest& request, Progress& progress,
                       const Say& say = {});
 
-/// trace_page.css and trace_page.js, as of the build of the program.
+/// trace_page.html, .css and .js, as of the build of the program.
+std::string_view trace_page_frame();
 std::string_view trace_page_style();
 std::string_view trace_page_script();
 

@@ -243,12 +243,13 @@
     }
 
     draw() {
+      this.node.setAttribute("aria-label", `${this.node.dataset.name}, ${headName(state.head)}, step ${state.step}`);
+      if (!this.node.clientWidth) return;
       const ratio = window.devicePixelRatio || 1, width = this.node.clientWidth, g = this.node.getContext("2d");
       Object.assign(this.node, {width: Math.round(width * ratio), height: Math.round(this.height * ratio)});
       g.scale(ratio, ratio);
       g.font = "12px Inter, system-ui, sans-serif";
       this.paint(g, width, this.height);
-      this.node.setAttribute("aria-label", `${this.node.title}, ${headName(state.head)}, step ${state.step}`);
     }
   }
 
@@ -353,7 +354,7 @@
     g.textAlign = "right";
     g.fillText(digits(low), LEFT + 54, height - 8);
     const head = pointed.head >= 0 ? pointed.head : state.head;
-    const b = isThere(state.b) ? `; B: ${digits(measure.of(place(state.b, head)))}` : "";
+    const b = isThere(state.b) && measure !== measures.overlap ? `; B: ${digits(measure.of(place(state.b, head)))}` : "";
     $("grid-said").textContent = `${measure.title}. Layers →, heads ↓. ${headName(head)}: ${digits(values[head])}${b}`;
   }
   const pickGrid = (x, y, width, height) => ({head: headAt(Math.floor((x - LEFT) / (width - LEFT) * axes[0].length),
@@ -486,10 +487,10 @@
     fates = fatesNow();
     $("strip-b-part").hidden = !isThere(state.b);
     for (const part of [drawText, drawWhy, drawReads, drawAnswers, writeAddress]) part();
-    for (const picture of pictures) if (picture.node.clientWidth) picture.draw();
+    for (const picture of pictures) picture.draw();
     const [first, end] = about.steps[state.step], entries = source.entries(place(state.a));
     $("budget-said").textContent = `${about.budgets[state.budget]} = ${entries ? entries + " entries" : "refused"}`;
-    $("step-said").textContent = `${state.step} of ${S - 1}, tokens ${first}–${end - 1}`;
+    $("step-said").textContent = `${state.step} of ${S - 1}, ` + (end - first > 1 ? `tokens ${first}–${end - 1}` : `token ${first}`);
     $("strip-said").textContent = (pointed.step >= 0 ? `step ${pointed.step}; ` : "") + `${headName(state.head)}; blue: in the cache, ` +
       `orange: leaves; ` + (entries ? `${countOf(place(state.a))} kept at step ${state.step}` : refusal(state.a));
     if (followed.length && entries) {
@@ -577,11 +578,16 @@
 
   // ---- for scripts ------------------------------------------------------------------------------
 
-  // A place in the page's names or from 0 on, a budget also in entries; what is missing is that shown.
+  // The texts of a list between the commas outside of brackets and quotes.
+  const parts = (list) => list.match(/(?:[^,("]|"[^"]*"|\((?:[^()"]|"[^"]*"|\([^()]*\))*\))+/g) || [];
+  const [typedPolicies, typedBudgets] = about.typed.map((list) => parts(list).map((one) => one.trim()));
+
+  // A place in the page's names, those that were typed, or from 0 on, a budget also in entries; what is missing is that shown.
   function placeOf({policy = state.a, budget = state.budget, layer, head, step = state.step} = {}) {
     const [ownLayer, ownHead] = about.heads[state.head];
-    const p = typeof policy === "string" ? about.policies.indexOf(policy) : policy;
-    const ways = [about.budgets.indexOf(String(budget)), (about.entries[p] || []).indexOf(budget), budget];
+    const p = typeof policy !== "string" ? policy : about.policies.includes(policy) ? about.policies.indexOf(policy)
+      : typedPolicies.indexOf(policy);
+    const ways = [about.budgets.indexOf(String(budget)), typedBudgets.indexOf(String(budget)), (about.entries[p] || []).indexOf(budget), budget];
     const at = {policy: p, budget: ways.find((way) => way >= 0 && way < source.B), step,
       head: about.heads.findIndex(([l, h]) => l === (layer === undefined ? ownLayer : layer) && h === (head === undefined ? ownHead : head))};
     if (!about.policies[p] || at.budget === undefined || at.head < 0 || !about.steps[step]) {
