@@ -117,7 +117,10 @@
   const place = (policy, head = state.head) => ({policy, budget: state.budget, head, step: state.step});
   const isThere = (policy) => source.entries(place(policy)) > 0;
   const shownToken = () => (pointed.token >= 0 ? pointed.token : state.token);
-  const countKept = (at, tokens) => tokens.reduce((sum, t) => sum + (t < source.ends[at.step] && source.leaving(at)(t) > at.step), 0);
+  const countKept = (at, tokens) => {
+    const left = source.leaving(at), end = source.ends[at.step];
+    return tokens.filter((t) => t < end && left(t) > at.step).length;
+  };
 
   // How a field of the state stands in the address, and is read from it.
   const inList = (list) => [(at) => list[at], (text) => list.indexOf(text)];

@@ -271,7 +271,7 @@ def test_a_page_holds_the_sets_of_replays(trace: Path, tmp_path: Path) -> None:
     import zlib
 
     with pytest.warns(kvloupe.KvloupeWarning, match="at 2 is left out"):
-        path = kvloupe.page(trace, tmp_path / "page.html", policies=["keydiff", "h2o+recent(4)+sinks(4)"], budgets=[2, "50%"], layers=[0])
+        path = kvloupe.page(trace, tmp_path / "page.html", policies=["keydiff", 'h2o+keep("0-3")'], budgets=[2, "50%"], layers=[0])
     html = path.read_text(encoding="utf-8")
     about = json.loads(re.search('id="about">(.*?)</script>', html)[1])
     codes = np.frombuffer(zlib.decompress(base64.b64decode(re.search('id="data-kept-0">(.*?)</script>', html)[1])), np.uint8)
