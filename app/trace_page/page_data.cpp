@@ -211,10 +211,10 @@ class DataMaker {
     std::exception_ptr first;
     // The budgets in the middle first: their scores have room before those of others.
     std::multimap<std::size_t, std::pair<std::size_t, std::size_t>> settings;
+    const std::size_t middle = (budgets - 1) / 2;
     for (std::size_t p = 0; p < policies; ++p)
       for (std::size_t b = 0; b < budgets; ++b)
-        settings.emplace(std::max(2 * b + 1, budgets) - std::min(2 * b + 1, budgets),
-                         std::pair{p, b});
+        settings.emplace(b > middle ? 2 * (b - middle) - 1 : 2 * (middle - b), std::pair{p, b});
     for (const auto& [from_middle, setting] : settings) {
       const auto& [p, b] = setting;
       const PolicySpec& policy = request_.policies[p];
@@ -348,9 +348,10 @@ class DataMaker {
     for (const LastScores& head : heads) {
       for (const float threshold : head.thresholds) thresholds.add(threshold);
       for (const LastScores::Score& one : head.of_token) {
-        // The upper half of a float: 8 bits of precision. Half of the lower one is added to round.
+        // The upper half of a float, rounded to 4 bits after the point, since more do not compress.
         const auto bits = std::bit_cast<std::uint32_t>(one.score);
-        const std::uint32_t half = std::isfinite(one.score) ? (bits + 0x8000U) >> 16U : bits >> 16U;
+        const std::uint32_t half =
+            std::isfinite(one.score) ? (bits + 0x40000U) >> 19U << 3U : bits >> 16U;
         const std::uint32_t rank = std::min(one.rank, 0xFFFFU);
         const std::array bytes{half >> 8U, half, rank >> 8U, rank,
                                static_cast<std::uint32_t>(one.fate)};

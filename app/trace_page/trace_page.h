@@ -57,8 +57,8 @@ PagePlan plan_page(const Trace& trace, const PageRequest& request);
 ///             it stayed
 ///   left-P    [H,T,B] u8: the Fate with which it left; absent where all were evicted
 ///   score-P-B f32 [H,S] thresholds, then five planes of u8 [H,T]: high and low byte of the upper
-///             half of the score as f32, high and low byte of the rank (0: no score), and the Fate,
-///             each of a token's last step in the cache
+///             half of the score as f32, rounded to 3 %, high and low byte of the rank (0: no
+///             score), and the Fate, each of a token's last step in the cache
 ///   measures  f32 [M,P,B,H], of whole replays
 ///   keys      f32 [H,6] lowest and highest coordinate and explained share of each component, u8
 ///             [H,2,T] coordinates in 255ths of that range

@@ -420,7 +420,7 @@
     const why = left === Infinity ? ` (${FATES[last.fate]})` : "";
     if (last.rank === 0) return said + why + "; the policy gave no score";
     const present = about.tokens.filter((_, t) => t < source.ends[last.step] && leaving(t) >= last.step).length;
-    return `${said}${why}; at step ${last.step} score about ${digits(last.score)}, rank ${last.rank} of ${present}` +
+    return `${said}${why}; at step ${last.step} score about ${real(last.score.toPrecision(2))}, rank ${last.rank} of ${present}` +
       (Number.isFinite(last.threshold) ? `, threshold ${digits(last.threshold)}` : "");
   }
 

@@ -154,7 +154,7 @@ TEST_F(TracePage, ScoresRanksAndFatesAreThoseOfTheExplanation) {
         const double score =
             static_cast<double>(std::bit_cast<float>(plane(0) << 24U | plane(1) << 16U));
         ASSERT_EQ(std::isnan(score), std::isnan(last.score));
-        EXPECT_FALSE(std::abs(score - last.score) > std::abs(last.score) / 256.0);
+        EXPECT_FALSE(std::abs(score - last.score) > std::abs(last.score) / 31.0);
         EXPECT_EQ(256 * plane(2) + plane(3), static_cast<std::uint32_t>(last.rank));
         const double threshold = static_cast<double>(
             page.number<float>(name, 4 * (h * steps + static_cast<std::size_t>(last.step))));
