@@ -101,11 +101,15 @@ void add_losses(std::span<const int> followed, const HeadDecision& decision,
     losses.push_back(loss);
   }
 }
+
+bool keeps_scores(const LayerReplayInput& input, int head) {
+  return input.scores_head == head || input.scores_head == kEveryHead;
+}
 }  // namespace
 
 std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& progress) {
   const ModelInfo& model = input.context.model;
-  PolicyOptions options{.always_score = input.scores_head >= 0};
+  PolicyOptions options{.always_score = input.scores_head != -1};
   const LayerDecider* decider = input.decider;
   EvictingLayer layer(input.policy, decider != nullptr ? decider->context : input.context, options);
 
@@ -119,7 +123,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
     replay.reach = model.reach();
     replay.evicted_at.assign(static_cast<std::size_t>(tokens), -1);
     replay.steps.resize(input.blocks.size());
-    if (head == input.scores_head) {
+    if (keeps_scores(input, head)) {
       replay.scores.resize(input.blocks.size());
       replay.fates.resize(input.blocks.size());
     }
@@ -203,7 +207,7 @@ std::vector<HeadReplay> replay_layer(const LayerReplayInput& input, Progress& pr
                          input.shared});
         measure_step(of, input.measures, last, record);
       }
-      if (head == input.scores_head) {
+      if (keeps_scores(input, head)) {
         replay.scores[step] = std::move(decision.scores);
         replay.fates[step] = std::move(decision.fates);
       }

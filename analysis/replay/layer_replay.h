@@ -22,6 +22,9 @@ struct LayerDecider {
   LayerContext context;
 };
 
+/// As the head, or the layer, whose scores are kept: all of them.
+inline constexpr int kEveryHead = -2;
+
 /// All inputs of one layer's replay.
 struct LayerReplayInput {
   const LayerStates& states;  // without keys, queries and values where `rows` has them
@@ -29,7 +32,7 @@ struct LayerReplayInput {
   const PolicySpec& policy;
   LayerContext context;  // layer, model, attention scale, budget, loop over heads
   bool metrics = true;
-  int scores_head = -1;  // keep scores and fates of this head
+  int scores_head = -1;  // keep scores and fates of this head; -1: of none; kEveryHead
   MeasureChoice measures = {};
   std::span<const int> followed = {};                // tokens whose losses are kept; ascending
   const RoleTokens* tokens = nullptr;                // for measures of the trace that need them

@@ -231,7 +231,9 @@ Replay replay(const Trace& trace, const ReplayRequest& request, Progress& progre
                       .policy = request.policy,
                       .context = std::move(context),
                       .metrics = request.metrics,
-                      .scores_head = layer == request.scores_layer ? request.scores_head : -1,
+                      .scores_head = request.scores_layer == kEveryHead ? kEveryHead
+                                     : layer == request.scores_layer    ? request.scores_head
+                                                                        : -1,
                       .measures = measures,
                       .followed = request.followed,
                       .tokens = &tokens,

@@ -32,7 +32,7 @@ struct ReplayRequest {
   bool cheap = true;  // false: those measures and no others
   /// Only what measure_of() reads is measured; then measure_at() does not know every step.
   bool summary = false;
-  /// Keep the scores of every step of this head (memory: sum of n over the steps); -1: none.
+  /// Keep each step's scores of this head (memory: Σ n); -1: none; layer kEveryHead: all heads.
   int scores_layer = -1;
   int scores_head = -1;
 

@@ -24,6 +24,7 @@ namespace kvloupe::cli {
   VERB(export) \
   VERB(export_sets) \
   VERB(gallery) \
+  VERB(page) \
   VERB(lesson) \
   VERB(cache)
 // clang-format on

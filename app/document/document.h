@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -168,6 +169,9 @@ struct GalleryPiece {
 /// the title. Throws WorkError if all pieces were skipped.
 std::string gallery_page(std::string title, std::string summary, std::vector<GalleryPiece> pieces,
                          Theme theme);
+
+/// JSON inside a page: nothing in it can end the element it stands in.
+std::string embedded(const nlohmann::ordered_json& json);
 
 /// page.css and page.js, as of the build of the program.
 std::string_view page_style();

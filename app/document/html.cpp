@@ -25,30 +25,6 @@ constexpr double kPixelsPerPoint = 1.6;      // figures of 8 pt text are read at
 constexpr std::size_t kMostCells = 250'000;  // of a figure, over all its pictures
 constexpr std::size_t kFewestCells = 1'000;
 
-/// JSON inside a page: nothing in it can end the element it stands in.
-std::string embedded(const Json& json) {
-  std::string out;
-  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
-    switch (c) {
-      case '<':
-        out += "\\u003c";
-        break;
-      case '>':
-        out += "\\u003e";
-        break;
-      case '&':
-        out += "\\u0026";
-        break;
-      case '\x7f':
-        out += "\\u007f";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 /// Consecutive numbers as ranges, "0-12 15".
 std::string ranges(const std::vector<std::size_t>& list) {
   std::string out;
@@ -411,6 +387,29 @@ class PageWriter {
 };
 
 }  // namespace
+
+std::string embedded(const Json& json) {
+  std::string out;
+  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    switch (c) {
+      case '<':
+        out += "\\u003c";
+        break;
+      case '>':
+        out += "\\u003e";
+        break;
+      case '&':
+        out += "\\u0026";
+        break;
+      case '\x7f':
+        out += "\\u007f";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
 
 std::string write_page(const Document& document) { return PageWriter(document).write(); }
 

@@ -159,7 +159,7 @@ zpty -r z out "*$3*" && print found
 
 TEST(OutputOption, AnUnknownOptionIsNotAFile) {
   for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
-           {"sweep"}, {"study", "run"}, {"advise"}, {"report"}, {"export"}, {"gallery"}}) {
+           {"sweep"}, {"study", "run"}, {"advise"}, {"report"}, {"export"}, {"gallery"}, {"page"}}) {
     std::vector<std::string> line = verb;
     line.push_back("--help");
     ASSERT_THAT(test::call(line).out, HasSubstr("--output"));

@@ -6,6 +6,7 @@
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/support/synthetic_study.h"
+#include "tests/support/synthetic_trace.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {
@@ -52,6 +53,25 @@ TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
   driver.key(GLFW_KEY_END).type("x").key(GLFW_KEY_ENTER).frames(3);
   EXPECT_THAT(w.notice, HasSubstr("must end in .html or .pdf"));
   EXPECT_TRUE(w.notice_is_error);
+}
+
+TEST(ReportWindow, SavesTheTraceAsAPage) {
+  if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
+  const TemporaryFolder folder;
+  write_synthetic_trace(folder / "trace.h5");
+  WindowDriver driver(1280, 800);
+  window::Workspace& w = driver.workspace;
+  w.open((folder / "trace.h5").string());
+  driver.settle();
+  driver.press_on("##MainMenuBar", {"##menubar", "File", ""}).frames(2);
+  driver.press_on("##Menu_00", {"Save as page…", ""}).frames(2);
+  ASSERT_TRUE(w.sheets.file_panel.is_open());
+  driver.key(GLFW_KEY_ENTER);  // page.html, beside the trace
+  driver.settle();
+  driver.frames(3);
+  EXPECT_THAT(w.notice, HasSubstr("Written: "));
+  EXPECT_THAT(file_text(folder / "page.html"),
+              AllOf(HasSubstr("kvloupe page "), HasSubstr("keydiff,h2o"), HasSubstr("10%,25%,50%")));
 }
 
 }  // namespace

@@ -266,6 +266,25 @@ def test_the_program_reads_what_was_written(trace: Path, tmp_path: Path) -> None
         kvloupe.replay(trace, "keydif", "50%")
 
 
+def test_a_page_holds_the_sets_of_replays(trace: Path, tmp_path: Path) -> None:
+    import base64
+    import zlib
+
+    with pytest.warns(kvloupe.KvloupeWarning, match="at 2 is left out"):
+        path = kvloupe.page(trace, tmp_path / "page.html", policies=["keydiff", 'h2o+keep("0-3")'], budgets=[2, "50%"], layers=[0])
+    html = path.read_text(encoding="utf-8")
+    about = json.loads(re.search('id="about">(.*?)</script>', html)[1])
+    codes = np.frombuffer(zlib.decompress(base64.b64decode(re.search('id="data-kept-0">(.*?)</script>', html)[1])), np.uint8)
+    codes = codes.reshape(len(about["heads"]), len(about["tokens"]), 2)
+    assert about["entries"][1][0] == 0 and {layer for layer, _ in about["heads"]} == {0}
+    for at, head in enumerate(program.replay(trace, "keydiff", "50%", layers=0)["heads"]):
+        for step, (_, end) in enumerate(about["steps"]):
+            assert list(np.flatnonzero(codes[at, :end, 1] > step)) == head["steps"][step]["retained"]
+    with pytest.raises(kvloupe.KvloupeError, match="keydiff"):
+        kvloupe.page(trace, tmp_path / "none.html", "keydif")
+    assert not (tmp_path / "none.html").exists()
+
+
 def test_a_sweep_is_a_table(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import builtins
 

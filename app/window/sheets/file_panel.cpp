@@ -32,6 +32,7 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
   }
   if (purpose == Purpose::open_prompts) return suffix == ".jsonl" || suffix == ".json";
   if (purpose == Purpose::save_report) return suffix == ".html" || suffix == ".pdf";
+  if (purpose == Purpose::save_page) return suffix == ".html";
   if (purpose == Purpose::save_head_table)
     return suffix == ".csv" || suffix == ".npy" || suffix == ".json";
   if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
@@ -42,6 +43,7 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
 const char* new_name(FilePanel::Purpose purpose) {
   return purpose == FilePanel::Purpose::save_session      ? "session.json"
          : purpose == FilePanel::Purpose::save_report     ? "report.html"
+         : purpose == FilePanel::Purpose::save_page       ? "page.html"
          : purpose == FilePanel::Purpose::save_head_table ? "heads.csv"
                                                           : nullptr;
 }
@@ -109,6 +111,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
                       : purpose_ == Purpose::open_prompt  ? "Choose a prompt"
                       : purpose_ == Purpose::open_prompts ? "Choose prompts with their answers"
                       : purpose_ == Purpose::save_report  ? "Save the report: FILE.html or FILE.pdf"
+                      : purpose_ == Purpose::save_page    ? "Save as page: FILE.html"
                       : purpose_ == Purpose::save_head_table
                           ? "Save entries by head: FILE.csv, FILE.npy or FILE.json"
                           : "Save the session";

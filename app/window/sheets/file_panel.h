@@ -25,6 +25,7 @@ class FilePanel {
     open_prompt,
     open_prompts,
     save_report,
+    save_page,
     save_head_table
   };
 

@@ -29,7 +29,7 @@ std::vector<Workspace::Running> Workspace::running() {
     add_share("Study", sheets.study_panel.fraction(), [this] { sheets.study_panel.cancel(); });
   if (start_page.capturing()) add_share("Capture of the demo", start_page.fraction(), {});
   if (lessons.capturing()) add_share("Capture for the lesson", lessons.fraction(), {});
-  if (report_.writing()) add_share("File from the study", 0.0, {});
+  if (report_.writing()) add_share("File for other readers", 0.0, {});
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const figure::FigureInfo* view = find_view(state.tiles[i].view);
     if (view) add_view(tiles[i], view->title);

@@ -682,6 +682,9 @@ void Workspace::take_chosen_file() {
       case FilePanel::Purpose::save_report:
         report_.start(context(), files.chosen());
         break;
+      case FilePanel::Purpose::save_page:
+        report_.start_page(context(), files.chosen());
+        break;
       case FilePanel::Purpose::save_head_table:
         report_.start_table(context(), files.chosen());
         break;

@@ -11,10 +11,12 @@
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/output_file.h"
 #include "analysis/replay/follow_json.h"
+#include "analysis/replay/typed_values.h"
 #include "analysis/study/head_advice.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/job/assets.h"
 #include "app/report/report.h"
+#include "app/trace_page/trace_page.h"
 #include "app/window/state/panel_context.h"
 
 namespace kvloupe::window {
@@ -123,6 +125,35 @@ void ReportJob::start_table(const PanelContext& c, const std::string& path) {
     return path.ends_with(".json")
                ? "Written: " + path
                : fmt::format("Written: {}. Use it with {}", path, head_table_spec(advice, path));
+  });
+}
+
+void ReportJob::start_page(const PanelContext& c, const std::string& path) {
+  const TracePointer trace = c.results.trace();
+  if (!trace) throw UsageError("Open a trace first.");
+  if (!path.ends_with(".html")) throw UsageError(path + ": must end in .html");
+  refuse_own_input(path, {trace->path()});
+  trace_page::PageRequest request{.policies = {c.state.policy_a},
+                                  .budgets = parse_budgets(trace_page::kUsualBudgets),
+                                  .block = c.state.block,
+                                  .compression = c.state.compression,
+                                  .output = path,
+                                  .background = true};
+  if (!(c.state.policy_b == c.state.policy_a)) request.policies.push_back(c.state.policy_b);
+  const auto same = [&](const Budget& budget) { return budget.text() == c.state.budget.text(); };
+  if (std::none_of(request.budgets.begin(), request.budgets.end(), same))
+    request.budgets.push_back(c.state.budget);
+  const auto entries = [&](const Budget& budget) {
+    return budget_entries(budget, *trace, c.state.policy_a);
+  };
+  std::stable_sort(request.budgets.begin(), request.budgets.end(),
+                   [&](const Budget& a, const Budget& b) { return entries(a) < entries(b); });
+  plan_page(*trace, request);  // whatever it refuses, before the work
+  const EvaluationPointer results = c.results.evaluation();
+  written_.start(c.results.comparing(), [=](Progress& progress) mutable {
+    request.results = results.get();
+    write_whole_file(path, make_page(*trace, request, progress));
+    return "Written: " + path;
   });
 }
 

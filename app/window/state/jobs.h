@@ -48,8 +48,8 @@ std::string demo_model_folder();
 
 struct PanelContext;
 
-/// Writes the results of the open study to a file in the background: a report, or a table of
-/// entries by head.
+/// Writes a file for other readers in the background: of the open study a report, or a table of
+/// entries by head; of the open trace its page.
 class ReportJob {
  public:
   /// Writes FILE.html or FILE.pdf. Loss, limit and risk are those of the view `certificate` where a
@@ -59,6 +59,9 @@ class ReportJob {
   /// Writes FILE.csv, .npy or .json: entries by head with the state's budget as their mean, for
   /// policy A where the study has it, else its first (kvloupe advise --heads). Throws as start().
   void start_table(const PanelContext& context, const std::string& path);
+  /// Writes the trace under policies A and B, at the state's budget and the usual ones of
+  /// `kvloupe page`, as FILE.html. Throws UsageError and FileError as plan_page() and start() do.
+  void start_page(const PanelContext& context, const std::string& path);
   /// Call once per frame.
   void follow(const PanelContext& context) { written_.follow(context); }
   bool writing() const { return written_.writing(); }

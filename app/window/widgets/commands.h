@@ -79,6 +79,7 @@ enum class Command {
   save_session,
   export_view,
   save_report,
+  save_page,
   save_head_table,
   copy_finding,
   new_capture,

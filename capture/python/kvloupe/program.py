@@ -52,8 +52,9 @@ def share_folder() -> Path:
     return next((place for place in places if (place / "demo-model").is_dir()), places[0])
 
 
-def run(*words: Any, name: str = "kvloupe") -> str:
-    """Runs the program `name`; its standard output. Raises KvloupeError with the program's line if it fails."""
+def run(*words: Any, name: str = "kvloupe", said: list[str] | None = None) -> str:
+    """Runs the program `name`; its standard output. `said` gets the lines that it writes beside. Raises KvloupeError with the
+    program's line if it fails."""
     if any(callable(word) or str(word).startswith("function(") for word in words):
         raise KvloupeError("a function is a policy of this Python program alone, for replay, follow, sweep, Cache, Press, run and evaluate; "
                            'elsewhere give python("file.py:name")')
@@ -65,6 +66,8 @@ def run(*words: Any, name: str = "kvloupe") -> str:
         raise KvloupeError(f"{path}: cannot be started ({error.strerror}); is it the program {name}?") from error
     if done.returncode != 0:
         raise KvloupeError(_why(done.stderr, done.returncode, name))
+    if said is not None:
+        said += done.stderr.splitlines()
     return done.stdout
 
 
@@ -260,6 +263,19 @@ def demo(**settings: Any) -> "subprocess.Popen[bytes]":
     """Opens the window with a run of the demo model, which the first call captures; otherwise as view(). Settings are
     the options of `kvloupe demo`: screenshot="demo.png" writes a picture instead."""
     return _window("demo", *_options(settings))
+
+
+def page(trace: str | os.PathLike[str], path: str | os.PathLike[str], policies: str | Sequence[str] | None = None,
+         budgets: Any = None, **settings: Any) -> Path:
+    """Writes a whole trace as one web page that needs no other file (docs/trace-page.md): `policies` and `budgets` are one or a list
+    each; settings are the other options of `kvloupe page`: layers, heads, block, compression, results. Returns the path. Warns of
+    what is left out. Raises KvloupeError."""
+    said: list[str] = []
+    run("page", trace, "-o", path, *_options({"policies": policies, "budgets": budgets, **settings}), said=said)
+    for line in said:
+        if line.startswith("kvloupe: "):
+            warnings.warn(f"{trace}: {line.removeprefix('kvloupe: ')}", KvloupeWarning, stacklevel=2)
+    return Path(path)
 
 
 @functools.lru_cache(maxsize=4)
