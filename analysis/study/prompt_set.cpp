@@ -12,6 +12,7 @@
 
 #include "analysis/error.h"
 #include "analysis/read_file.h"
+#include "analysis/study/prompt_check.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/user_files.h"
 
@@ -105,10 +106,26 @@ class Line {
       fail(fmt::format("has \"{}\" that are not a list of texts", field));
     return list.get<std::vector<std::string>>();
   }
+  /// A list of objects with a "rule"; anything else under this name is not ours.
+  std::vector<AnswerRule> rules() const {
+    const json list = document_.value("rules", json());
+    const auto is_rule = [](const json& one) { return one.is_object() && one.contains("rule"); };
+    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_rule)) return {};
+    read_.insert("rules");
+    try {
+      auto rules = list.get<std::vector<AnswerRule>>();
+      for (const AnswerRule& rule : rules) instruction_of(rule);
+      return rules;
+    } catch (const json::exception&) {
+      fail("has a rule whose \"rule\" and \"text\" are not texts, or \"count\" not a number");
+    } catch (const WorkError& error) {
+      fail("has a rule that cannot be checked: " + std::string(error.what()));
+    }
+  }
   /// Fields with a value that nobody asked for, by name; without those that only label a line.
   std::vector<std::string> unread() const {
-    static const std::set<std::string> labels = {"_id",      "dataset",        "id",   "index",
-                                                 "language", "max_new_tokens", "task", "length"};
+    static const std::set<std::string> labels = {
+        "_id", "dataset", "id", "index", "language", "length", "scoring", "max_new_tokens", "task"};
     std::vector<std::string> names;
     for (const auto& field : document_.items()) {
       if (!read_.contains(field.key()) && !labels.contains(field.key()) && !field.value().is_null())
@@ -236,9 +253,16 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
         "outputs (RULER), or text");
   }
   if (parts.segments.empty()) line.fail("has no text; a prompt needs some");
+  if (parts.segments.front().first == "question")
+    line.fail("has a question, but no context; without one give the question as \"text\"");
+  parts.rules = line.rules();
   const std::vector<std::string> needles = line.texts("needle");
   parts.unread = line.unread();
   if (!needles.empty()) mark_needles(parts, needles);
+  parts.doubt = prompt_doubt(parts, needles);
+  if (!parts.doubt.empty()) parts.doubt = fmt::format("line {} {}", place.line + 1, parts.doubt);
+  parts.answers.erase(std::remove(parts.answers.begin(), parts.answers.end(), ""),
+                      parts.answers.end());
   return parts;
 }
 
