@@ -66,7 +66,7 @@ void add(CLI::App& app, Action& action) {
       ->required()
       ->check(CLI::Range(1, 1 << 22));
   verb->add_option("--count", request.count, "Prompts of each task")
-      ->required()
+      ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
   verb->add_option("--seed", request.seed, "Other numbers give other prompts")
       ->capture_default_str();

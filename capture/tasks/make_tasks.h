@@ -14,7 +14,7 @@ namespace kvloupe {
 struct TaskRequest {
   std::vector<std::string> names;  // of task_catalog(); "all": all of them
   int length = 0;                  // tokens of a prompt and its answer, at most
-  int count = 0;                   // prompts of each task
+  int count = 50;                  // prompts of each task
   std::uint64_t seed = 42;
   std::optional<std::filesystem::path> filler = {};  // hides the needles in place of our manual
 };

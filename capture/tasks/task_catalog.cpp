@@ -219,6 +219,7 @@ TaskPrompt vt_prompt(const TaskMaterial& of, Draws draws, int, int size) {
                              }));
   const TaskPrompt example = chain_in_noise(draws, kExampleLetters, lines);
   TaskPrompt made = chain_in_noise(draws, 5, size);
+  while (made.question == example.question) made = chain_in_noise(draws, 5, size);
   made.context = text(example) + " " + joined_by(example.answers, " ") + "\n\n" + made.context;
   return made;
 }

@@ -68,6 +68,21 @@ def run(*words: Any, name: str = "kvloupe") -> str:
     return done.stdout
 
 
+def tasks(name: str | Sequence[str], model: Any, length: int, count: int = 50, **settings: Any) -> list[dict[str, Any]]:
+    """The prompts of `kvloupe-capture tasks` (docs/tasks.md) as evaluate() takes them: one dictionary for each, task by task.
+
+    name: a task, such as "niah_single_2", several, or "all". model: a model's folder or GGUF file, a kvloupe.Tokenizer, or what
+    transformers loaded from a folder; its tokenizer counts the tokens. length: of a prompt with its answer, at most. settings: seed,
+    filler, tokenizer, as the program has them. Raises KvloupeError.
+    """
+    place = getattr(model, "folder", None) or getattr(model, "name_or_path", None) or model
+    with tempfile.TemporaryDirectory() as folder:
+        said = run("tasks", joined(name), "--model", place, "--length", length, "--count", count, *_options(settings), "-o", folder,
+                   name="kvloupe-capture")
+        files = [Path(line.split(".jsonl: ")[0] + ".jsonl") for line in said.splitlines()]
+        return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+
 def _why(said: str, ended: int, name: str = "kvloupe") -> str:
     """The line in which a program says why it ended."""
     lines = said.strip().splitlines()
