@@ -34,10 +34,9 @@ struct AnswerRuleKind {
   const char* name;
   const char* instruction;  // what the prompt says, with {text} and {count} where it needs them
   bool (*obeyed)(std::string_view answer, const AnswerRule& rule);
-  std::vector<const char*> texts = {};  // that made prompts choose {text} from; none: any noun
-  int lowest = 0, highest = 0;          // and {count}
-  std::string_view unlike = {};         // the kind that cannot be obeyed together with this one
-  bool needs(const char* part) const;   // {text} or {count}
+  bool needs(const char* part) const {  // {text} or {count}
+    return std::string_view(instruction).find(part) != std::string_view::npos;
+  }
 };
 
 std::span<const AnswerRuleKind> answer_rule_kinds();
@@ -49,5 +48,8 @@ std::string instruction_of(const AnswerRule& rule);
 /// The share of the rules that an answer obeys. An answer without a word obeys none. Throws as
 /// instruction_of().
 double rules_followed(std::string_view answer, std::span<const AnswerRule> rules);
+
+/// Runs of letters, digits and characters beyond ASCII, in small letters.
+std::vector<std::string> plain_words(std::string_view text);
 
 }  // namespace kvloupe

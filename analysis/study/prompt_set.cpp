@@ -12,7 +12,8 @@
 
 #include "analysis/error.h"
 #include "analysis/read_file.h"
-#include "analysis/study/prompt_check.h"
+#include "analysis/study/answer_score.h"
+#include "analysis/text.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/user_files.h"
 
@@ -26,7 +27,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 28U;  // of a line
 constexpr int kMostPrompts = 1'000'000;
 
 bool is_blank(const std::string& line) {
-  return line.find_first_not_of(" \t\r") == std::string::npos;
+  return line.find_first_not_of(" \t\r\n") == std::string::npos;
 }
 
 std::ifstream open(const fs::path& path) {
@@ -176,6 +177,43 @@ void mark_needles(PromptParts& parts, const std::vector<std::string>& needles) {
   const auto after = parts.segments.erase(context);
   parts.segments.insert(after, pieces.begin(), pieces.end());
 }
+
+/// What would make the prompt's score say less than it seems to, in words that follow "line 3";
+/// empty where nothing does. Answers in the context are in doubt only where needles are marked; in
+/// the question, where they stand as words of their own.
+std::string prompt_doubt(const PromptParts& parts, const std::vector<std::string>& needles) {
+  const auto is_twice = [](const std::vector<std::string>& list, const std::string& text) {
+    return std::count(list.begin(), list.end(), text) > 1;
+  };
+  const auto spaced_words = [](const std::string& text) {
+    return fmt::format(" {} ", fmt::join(plain_words(text), " "));
+  };
+  std::string whole, outside, question;  // whole: the context with its needles
+  bool marked = false;
+  for (const auto& [name, text] : parts.segments) {
+    (name == "question" ? question : whole) += text;
+    if (name == "context") outside += in_small_letters(text);
+    if (name == "needle") outside += '\n';  // no answer spans the gap
+    marked |= name == "needle";
+  }
+  for (const std::string& needle : needles) {
+    const std::size_t at = needle.empty() ? std::string::npos : whole.find(needle);
+    if (at == std::string::npos) continue;
+    if (is_twice(needles, needle) || whole.find(needle, at + 1) != std::string::npos)
+      return "has the needle " + in_quotes(needle) + " twice; marked is the first";
+  }
+  question = spaced_words(question);
+  for (const std::string& answer : parts.answers) {
+    if (is_blank(answer)) return "has an empty answer, which no score counts";
+    const std::string has = "has the answer " + in_quotes(answer);
+    if (is_twice(parts.answers, answer)) return has + " twice";
+    if (marked && outside.find(in_small_letters(answer)) != std::string::npos)
+      return has + " outside of its needle, too";
+    const std::string words = spaced_words(answer);
+    if (words != "  " && question.find(words) != std::string::npos) return has + " in its question";
+  }
+  return {};
+}
 }  // namespace
 
 std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& name) {
@@ -261,8 +299,7 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
   if (!needles.empty()) mark_needles(parts, needles);
   parts.doubt = prompt_doubt(parts, needles);
   if (!parts.doubt.empty()) parts.doubt = fmt::format("line {} {}", place.line + 1, parts.doubt);
-  parts.answers.erase(std::remove(parts.answers.begin(), parts.answers.end(), ""),
-                      parts.answers.end());
+  std::erase_if(parts.answers, is_blank);
   return parts;
 }
 

@@ -27,7 +27,7 @@ struct PromptParts {
   std::vector<std::string> answers;                           // any of them is right; may be none
   std::vector<AnswerRule> rules;                              // for the answer; may be none
   std::vector<std::string> unread;                            // names of fields without a use here
-  std::string doubt;                                          // prompt_doubt(), with the line
+  std::string doubt;  // why its score may say less than it seems to, with the line
 };
 
 /// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,

@@ -1,6 +1,7 @@
 #include "app/job/assets.h"
 
 #include <string_view>
+#include <system_error>
 
 #include "analysis/child_process.h"
 #include "analysis/error.h"
@@ -8,6 +9,24 @@
 #include "analysis/policy/kit/allowed_python.h"
 
 namespace kvloupe::job {
+
+namespace fs = std::filesystem;
+
+fs::path assets_folder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  // A build folder has a link in the place where the assets of an installed program are.
+  return (program.parent_path() / KVLOUPE_ASSETS_FROM_PROGRAM).lexically_normal();
+}
+
+fs::path find_asset(const std::string& name) {
+  std::error_code error;
+  const fs::path asset = assets_folder() / name;
+  if (!fs::exists(asset, error)) {
+    throw FileError(asset.string(), "is missing; reinstall kvloupe, or configure its build again");
+  }
+  return asset;
+}
 
 namespace {
 /// "kvloupe-capture: what is wrong" without the name.

@@ -2,15 +2,13 @@
 // tokenizer. Reads the tokenizer only.
 #include <fmt/format.h>
 
-#include <memory>
-#include <string>
+#include <algorithm>
 #include <system_error>
 
-#include "analysis/error.h"
 #include "analysis/output_file.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/shared_options.h"
-#include "capture/tasks/make_tasks.h"
+#include "capture/tasks/tasks.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe::capture_cli::tasks_verb {
@@ -19,29 +17,30 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TasksOptions {
+  std::vector<std::string> names;
   ModelChoice model;
-  TaskRequest request;
+  int length = 0, count = 50;
+  std::uint64_t seed = 42;
+  std::optional<fs::path> filler;
   fs::path folder;
 };
 
 int write_tasks(const TasksOptions& options) {
-  std::error_code error;
-  if (fs::exists(options.folder, error) && !fs::is_directory(options.folder, error))
-    throw FileError(options.folder.string(), "is a file; -o names the folder of the sets");
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model.tokenizer_place());
-  const std::vector<TaskSet> sets = make_tasks(options.request, *tokenizer);
-  for (const TaskSet& set : sets) {
-    check_output(options.folder / (set.name + ".jsonl"), options.model,
-                 {options.request.filler.value_or("")});
+  const auto tokenizer = open_tokenizer(options.model.tokenizer_place());
+  const TaskMaterial of = read_task_material(options.filler, options.length, *tokenizer);
+  std::vector<std::pair<fs::path, std::string>> files;
+  for (const PromptTask& task : task_catalog()) {
+    const auto asked = [&](const std::string& name) { return name == "all" || name == task.name; };
+    if (std::none_of(options.names.begin(), options.names.end(), asked)) continue;
+    files.emplace_back(options.folder / (task.name + ".jsonl"),
+                       make_prompts(task, of, options.count, options.seed));
+    check_output(files.back().first, options.model, {options.filler.value_or("")});
   }
-  fs::create_directories(options.folder, error);
-  if (error) throw FileError(options.folder.string(), "cannot be made: " + error.message());
-  for (const TaskSet& set : sets) {
-    const fs::path file = options.folder / (set.name + ".jsonl");
-    write_whole_file(file, set.lines);
-    fmt::print("{}: {} prompt{} of {} to {} tokens; answers of at most {} tokens, judged by {}\n",
-               file.string(), options.request.count, options.request.count == 1 ? "" : "s",
-               set.fewest, set.most, set.answer_tokens, set.scoring);
+  std::error_code error;
+  fs::create_directories(options.folder, error);  // else the first file says why
+  for (const auto& [file, lines] : files) {
+    write_whole_file(file, lines);
+    fmt::print("{}: {} prompts\n", file.string(), options.count);
   }
   return 0;
 }
@@ -50,30 +49,25 @@ int write_tasks(const TasksOptions& options) {
 
 void add(CLI::App& app, Action& action) {
   const auto [verb, options] = Verb<TasksOptions>(
-      app, action, "tasks",
-      "Write sets of prompts with answers: RULER's synthetic tasks by their rules, and our own",
+      app, action, "tasks", "Write prompts with answers: RULER's synthetic tasks, and our own",
       write_tasks);
-  TaskRequest& request = options->request;
-  verb->add_option("NAME", request.names,
-                   "Tasks with commas between them, such as niah_single_2,vt; all for all of them")
+  std::vector<std::string> known = {"all"};
+  for (const PromptTask& task : task_catalog()) known.push_back(task.name);
+  verb->add_option("NAME", options->names, "Tasks with commas between them, or all")
       ->required()
-      ->delimiter(',');
-  verb->add_option("--model", options->model.path,
-                   "Folder with the model's tokenizer, or a GGUF file: it counts the tokens")
-      ->required();
+      ->delimiter(',')
+      ->check(CLI::IsMember(known));
+  verb->add_option("--model", options->model.path, "Model folder, or a GGUF file")->required();
   add_tokenizer_option(*verb, options->model);
-  verb->add_option("--length", request.length, "Tokens of a prompt with its answer, at most")
+  verb->add_option("--length", options->length, "Tokens of a prompt with its answer, at most")
       ->required()
       ->check(CLI::Range(1, 1 << 22));
-  verb->add_option("--count", request.count, "Prompts of each task")
+  verb->add_option("--count", options->count, "Prompts of each task")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
-  verb->add_option("--seed", request.seed, "Other numbers give other prompts")
-      ->capture_default_str();
-  verb->add_option("--filler", request.filler,
-                   "Prompt file whose text hides the needles, in place of kvloupe's manuals");
-  verb->add_option("-o,--output", options->folder, "Folder of the sets, NAME.jsonl each")
-      ->required();
+  verb->add_option("--seed", options->seed, "Draws other prompts")->capture_default_str();
+  verb->add_option("--filler", options->filler, "Prompt file, in place of kvloupe's manuals");
+  verb->add_option("-o,--output", options->folder, "Folder of the sets NAME.jsonl")->required();
 }
 
 }  // namespace kvloupe::capture_cli::tasks_verb

@@ -218,6 +218,8 @@ void RunWorker::open_prompt(const StudyTask& task) {
   needle_.reset();
   perplexity_.reset();
   full_trace_.reset();
+  answers_.clear();
+  rules_.clear();
   if (!haystack_ || haystack_seed_ != source.seed)
     haystack_.emplace(model_->needles, *model_->tokenizer, haystack_seed_ = source.seed);
   running_ = {};
@@ -241,10 +243,7 @@ void RunWorker::open_prompt(const StudyTask& task) {
     const int answer_tokens = needle ? model_->needles.answer_tokens : source.answer_tokens;
     tokens_ = static_cast<int>(question.tokens.ids.size());
     read_ = context_only ? question.question_begin : tokens_;
-    if (needle) {
-      answers_ = {question.answer};
-      rules_.clear();
-    }
+    if (needle) answers_ = {question.answer};
     store(task, question.tokens, answer_tokens);
     needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), answer_tokens,
                                            context_only, largest.resolve(tokens_), progress_);
@@ -254,8 +253,6 @@ void RunWorker::open_prompt(const StudyTask& task) {
     if (tokens_ < 2)
       throw WorkError(source.name + ": has fewer than two tokens; give a longer text");
     read_ = tokens_;
-    answers_.clear();
-    rules_.clear();
     store(task, sequence_, 0);
     if (source.task == kPerplexityTask) {
       perplexity_ =

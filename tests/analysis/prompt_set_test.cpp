@@ -161,7 +161,7 @@ TEST_F(PromptSetTest, ScoresThatMayMisleadAreDoubted) {
   EXPECT_EQ(doubt(needle + R"("question": "Is it 147?", "answers": ["47"])"), "");
   EXPECT_THAT(doubt(needle + R"("question": "q?", "answers": ["47", "47"])"),
               HasSubstr("has the answer \"47\" twice"));
-  const PromptParts empty = line(R"({"context": "c", "question": "q?", "answers": ["", "47"]})");
+  const PromptParts empty = line(R"({"context": "c", "question": "q?", "answers": ["47", " "]})");
   EXPECT_THAT(empty.doubt, HasSubstr("line 1 has an empty answer"));
   EXPECT_THAT(empty.answers, ElementsAre("47"));
   for (const char* none :

@@ -69,12 +69,9 @@ def run(*words: Any, name: str = "kvloupe") -> str:
 
 
 def tasks(name: str | Sequence[str], model: Any, length: int, count: int = 50, **settings: Any) -> list[dict[str, Any]]:
-    """The prompts of `kvloupe-capture tasks` (docs/tasks.md) as evaluate() takes them: one dictionary for each, task by task.
-
-    name: a task, such as "niah_single_2", several, or "all". model: a model's folder or GGUF file, a kvloupe.Tokenizer, or what
-    transformers loaded from a folder; its tokenizer counts the tokens. length: of a prompt with its answer, at most. settings: seed,
-    filler, tokenizer, as the program has them. Raises KvloupeError.
-    """
+    """The prompts of `kvloupe-capture tasks` (docs/tasks.md) as dictionaries that evaluate() takes. name: a task, several, or "all".
+    model: a folder, a GGUF file, a kvloupe.Tokenizer, or what transformers loaded from a folder. length: tokens of a prompt with its
+    answer, at most. settings: seed, filler, tokenizer, as the program has them. Raises KvloupeError."""
     place = getattr(model, "folder", None) or getattr(model, "name_or_path", None) or model
     with tempfile.TemporaryDirectory() as folder:
         said = run("tasks", joined(name), "--model", place, "--length", length, "--count", count, *_options(settings), "-o", folder,
