@@ -182,9 +182,6 @@ void mark_needles(PromptParts& parts, const std::vector<std::string>& needles) {
 /// empty where nothing does. Answers in the context are in doubt only where needles are marked; in
 /// the question, where they stand as words of their own.
 std::string prompt_doubt(const PromptParts& parts, const std::vector<std::string>& needles) {
-  const auto is_twice = [](const std::vector<std::string>& list, const std::string& text) {
-    return std::count(list.begin(), list.end(), text) > 1;
-  };
   const auto spaced_words = [](const std::string& text) {
     return fmt::format(" {} ", fmt::join(plain_words(text), " "));
   };
@@ -199,14 +196,14 @@ std::string prompt_doubt(const PromptParts& parts, const std::vector<std::string
   for (const std::string& needle : needles) {
     const std::size_t at = needle.empty() ? std::string::npos : whole.find(needle);
     if (at == std::string::npos) continue;
-    if (is_twice(needles, needle) || whole.find(needle, at + 1) != std::string::npos)
+    if (whole.find(needle, at + 1) != std::string::npos)
       return "has the needle " + in_quotes(needle) + " twice; marked is the first";
   }
   question = spaced_words(question);
   for (const std::string& answer : parts.answers) {
     if (is_blank(answer)) return "has an empty answer, which no score counts";
     const std::string has = "has the answer " + in_quotes(answer);
-    if (is_twice(parts.answers, answer)) return has + " twice";
+    if (std::count(parts.answers.begin(), parts.answers.end(), answer) > 1) return has + " twice";
     if (marked && outside.find(in_small_letters(answer)) != std::string::npos)
       return has + " outside of its needle, too";
     const std::string words = spaced_words(answer);

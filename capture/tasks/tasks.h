@@ -38,8 +38,7 @@ std::string_view task_manual();
 TaskMaterial read_task_material(const std::optional<std::filesystem::path>& filler, int length,
                                 const Tokenizer& tokenizer);
 
-/// One prompt: the context with its line end, the question in the last line, the answer's
-/// beginning.
+/// One prompt: the context with its line end, the last line's question, the answer's beginning.
 struct TaskPrompt {
   std::string context, question, prefix;
   std::vector<std::string> answers = {}, needles = {};
@@ -60,8 +59,7 @@ struct PromptTask {
 };
 std::span<const PromptTask> task_catalog();
 
-/// The largest size from `smallest` on that fits, often near `guess`; `smallest` − 1 where none
-/// does.
+/// The largest size that fits, from `smallest` on and often near `guess`; else `smallest` − 1.
 int largest_size(int smallest, int guess, const std::function<bool(int)>& fits);
 
 /// The prompts of a task, a line of JSON in RULER's layout (prompt_set.h) each. They have as much

@@ -154,8 +154,6 @@ TEST_F(PromptSetTest, ScoresThatMayMisleadAreDoubted) {
               HasSubstr("outside"));
   EXPECT_EQ(doubt(R"("input": "a x\nx\nq?", "outputs": ["y"], "needle": "x")"),
             "line 1 has the needle \"x\" twice; marked is the first");
-  EXPECT_THAT(doubt(R"("input": "a x\nq?", "outputs": ["y"], "needle": ["x", "x"])"),
-              HasSubstr("needle \"x\" twice"));
   EXPECT_THAT(doubt(needle + R"("question": "Is it 47?", "answers": ["47"])"),
               HasSubstr("in its question"));
   EXPECT_EQ(doubt(needle + R"("question": "Is it 147?", "answers": ["47"])"), "");

@@ -23,7 +23,8 @@ from needs import need
 need("engine", "kvloupe-capture")
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "assets/demo-model"
-PAIRS = json.loads((ROOT / "assets/tasks/words.json").read_text())["pairs"]
+LISTS = json.loads((ROOT / "assets/tasks/words.json").read_text())
+PAIRS = LISTS["pairs"]
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 NEEDLE = r"One of the special magic (?:numbers|uuids) for ([\w-]+) is: ([\w-]+)\."
 Line = dict[str, Any]
@@ -73,7 +74,6 @@ def test_a_program_that_reads_the_rules_finds_every_answer(sets: dict[str, list[
             found = solved(line)
             assert sorted(found) == sorted(line["outputs"]), name
             assert engine.ask("found_share", [" and ".join(found), line["outputs"]]) == 1.0 and line["scoring"] == "answer_all"
-        assert len({str(line["outputs"]) + line["input"] for line in lines}) == len(lines)
 
 
 def test_needles_are_rulers(sets: dict[str, list[Line]]) -> None:
@@ -103,8 +103,7 @@ def test_needles_are_rulers(sets: dict[str, list[Line]]) -> None:
                 assert set(body) - set(line["needle"]) == {NOISE}
             if needles and name != "single_1":  # between sentences; the last one is cut off
                 assert all(re.search(rf"(^|[.!?] ){re.escape(one)} |{re.escape(one)}$", body[0]) for one in line["needle"]) and len(body) == 1
-    places = {round(line["input"].index(line["needle"][0]), -3) for line in sets["niah_single_2"]}
-    assert len(places) > 3
+    assert len({line["input"].index(line["needle"][0]) // 1000 for line in sets["niah_single_2"]}) > 3
 
 
 def test_counts_are_rulers(sets: dict[str, list[Line]]) -> None:
@@ -137,8 +136,12 @@ def test_paraphrases_share_no_word_with_their_question(sets: dict[str, list[Line
     for needle, question in PAIRS:
         mine, asked = (set(re.findall("[a-z]+", text.lower().replace("{name}'s", "").replace("{name}", ""))) - small for text in (needle, question))
         assert mine and asked and not {word[:5] for word in mine} & {word[:5] for word in asked}, question
-    assert {tuple(line["needle"]) for line in sets["paraphrase"]} == {
-        (needle.replace("{name}", line["outputs"][0]),) for (needle, _), line in zip(PAIRS, sets["paraphrase"])}
+    assert all(line["needle"] == [needle.replace("{name}", *line["outputs"])] for (needle, _), line in zip(PAIRS, sets["paraphrase"]))
+
+
+def test_no_word_is_part_of_another() -> None:
+    for words in (LISTS["nouns"] + LISTS["adjectives"], LISTS["names"]):
+        assert not [(a, b) for a in words for b in words if a != b and a in b]
 
 
 def naive(answer: str, rule: Line) -> bool:
@@ -186,7 +189,7 @@ def test_sets_are_scored_and_their_rules_kept(model: Any, tokenizer: Any, tmp_pa
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
-    for name, length, why in (("vt,nihilo", 900, 'nihilo not in {all,niah_single_1,'), ("niah_single_1,cwe", 300, "cwe needs at least")):
+    for name, length, why in (("vt,nihilo", 900, 'nihilo not in {all,niah_single_1,'), ("niah_single_1,cwe", 500, "cwe needs at least")):
         with pytest.raises(KvloupeError, match=why):
             program.run("tasks", name, "--model", DEMO, "--length", length, "-o", tmp_path / "none", name="kvloupe-capture")
         assert not (tmp_path / "none").exists()

@@ -76,8 +76,8 @@ def tasks(name: str | Sequence[str], model: Any, length: int, count: int = 50, *
     with tempfile.TemporaryDirectory() as folder:
         said = run("tasks", joined(name), "--model", place, "--length", length, "--count", count, *_options(settings), "-o", folder,
                    name="kvloupe-capture")
-        files = [Path(line.split(".jsonl: ")[0] + ".jsonl") for line in said.splitlines()]
-        return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        files = [Path(line.rsplit(": ", 1)[0]).read_text(encoding="utf-8") for line in said.splitlines()]
+        return [json.loads(line) for lines in files for line in lines.splitlines()]
 
 
 def _why(said: str, ended: int, name: str = "kvloupe") -> str:
