@@ -23,8 +23,7 @@ from needs import need
 need("engine", "kvloupe-capture")
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "assets/demo-model"
-LISTS = json.loads((ROOT / "assets/tasks/words.json").read_text())
-PAIRS = LISTS["pairs"]
+PAIRS = (LISTS := json.loads((ROOT / "assets/tasks/words.json").read_text()))["pairs"]
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 NEEDLE = r"One of the special magic (?:numbers|uuids) for ([\w-]+) is: ([\w-]+)\."
 Line = dict[str, Any]
