@@ -344,6 +344,7 @@ KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sw
    read.
    - first_number: text; its digits
    - has_answer, found_share, answer_f1: [text, [right answers]]; true or false, 0 to 1
+   - rules_followed: [text, [{"rule", "text", "count"}, ...]]; 0 to 1
    - first_loop: [token ids]; the place where a loop begins, or null
    - policy_files: spec; a text that changes when a file that the policy reads does
    - fingerprint, of a model's folder or GGUF file: null; empty where it has none
@@ -352,8 +353,8 @@ KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sw
    - read_text: null; the text of the file
    - find_prompts, of a file or folder: its name; [{"name", "path", "identity", "line" (-1: all of
      the file), "at" (bytes before the line)}, ...]
-   - read_prompt: [line, at]; {"segments": [[name, text], ...], "answers", "unread": fields without
-   a use, "notes": of a prompt file}
+   - read_prompt: [line, at]; {"segments": [[name, text], ...], "answers", "rules", "unread": fields
+   without a use, "doubt": why its score may mislead, "notes": of a prompt file}
    - parse_prompt: [line, text]; the same of a line that the file need not have
    - results_table, of a results file: whether by head; {"settings": [[name, value], ...],
      "measures", "items": [[state, tokens of the prompt, task, prompt, policy, budget, entries,

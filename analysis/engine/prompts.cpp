@@ -18,7 +18,7 @@ namespace kvloupe {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NeedleTemplate, needle, question, words, lowest, highest, filler,
                                    answer_tokens)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptPlace, name, path, line, at)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptParts, segments, answers, unread)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptParts, segments, answers, rules, unread, doubt)
 
 namespace engine {
 namespace {
@@ -58,6 +58,9 @@ Json answer(const std::string& function, const std::string& path, const Json& gi
   if (function == "first_number") return first_number(given);
   if (function == "has_answer") return has_answer(given.at(0).get<std::string>(), texts());
   if (function == "found_share") return found_share(given.at(0).get<std::string>(), texts());
+  if (function == "rules_followed")
+    return rules_followed(given.at(0).get<std::string>(),
+                          given.at(1).get<std::vector<AnswerRule>>());
   if (function == "answer_f1") return answer_f1(given.at(0).get<std::string>(), texts());
   if (function == "first_loop") return first_loop(given);
   if (function == "fingerprint") {

@@ -16,26 +16,6 @@ bool is_punctuation(char c) {
          (c >= '{' && c <= '~');
 }
 
-/// With all letters small, as Python's str.lower() makes them; every small sigma is σ. Bytes that
-/// are not UTF-8 stay.
-std::string in_small_letters(std::string_view text) {
-  constexpr char32_t kDottedI = 0x130, kDot = 0x307, kFinalSigma = 0x3C2, kSigma = 0x3C3;
-  std::string result;
-  for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
-    length = character_length(text);
-    if (length == 0) {
-      result += text.substr(0, length = 1);
-      continue;
-    }
-    const char32_t character = first_character(text);
-    const auto small =
-        static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
-    append_character(result, character == kDottedI ? U'i' : small == kFinalSigma ? kSigma : small);
-    if (character == kDottedI) append_character(result, kDot);
-  }
-  return result;
-}
-
 /// How often each word is there.
 std::map<std::string, int> words_of(std::string_view text) {
   std::map<std::string, int> words;
@@ -61,6 +41,24 @@ int count(const std::map<std::string, int>& words) {
   return all;
 }
 }  // namespace
+
+std::string in_small_letters(std::string_view text) {
+  constexpr char32_t kDottedI = 0x130, kDot = 0x307, kFinalSigma = 0x3C2, kSigma = 0x3C3;
+  std::string result;
+  for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+    length = character_length(text);
+    if (length == 0) {
+      result += text.substr(0, length = 1);
+      continue;
+    }
+    const char32_t character = first_character(text);
+    const auto small =
+        static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
+    append_character(result, character == kDottedI ? U'i' : small == kFinalSigma ? kSigma : small);
+    if (character == kDottedI) append_character(result, kDot);
+  }
+  return result;
+}
 
 std::string first_number(const std::string& text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };

@@ -10,6 +10,10 @@ namespace kvloupe {
 /// question is judged by.
 std::string first_number(const std::string& text);
 
+/// With all letters small, as Python's str.lower() makes them; every small sigma is σ. Bytes that
+/// are not UTF-8 stay.
+std::string in_small_letters(std::string_view text);
+
 /// Whether a text has one of the answers in it, in capital or small letters: RULER's
 /// string_match_part (Hsieh et al. 2024) for one prediction. An empty answer counts for nothing.
 bool has_answer(std::string_view text, std::span<const std::string> answers);

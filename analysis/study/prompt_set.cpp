@@ -12,6 +12,8 @@
 
 #include "analysis/error.h"
 #include "analysis/read_file.h"
+#include "analysis/study/answer_score.h"
+#include "analysis/text.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/user_files.h"
 
@@ -25,7 +27,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 28U;  // of a line
 constexpr int kMostPrompts = 1'000'000;
 
 bool is_blank(const std::string& line) {
-  return line.find_first_not_of(" \t\r") == std::string::npos;
+  return line.find_first_not_of(" \t\r\n") == std::string::npos;
 }
 
 std::ifstream open(const fs::path& path) {
@@ -105,10 +107,26 @@ class Line {
       fail(fmt::format("has \"{}\" that are not a list of texts", field));
     return list.get<std::vector<std::string>>();
   }
+  /// A list of objects with a "rule"; anything else under this name is not ours.
+  std::vector<AnswerRule> rules() const {
+    const json list = document_.value("rules", json());
+    const auto is_rule = [](const json& one) { return one.is_object() && one.contains("rule"); };
+    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_rule)) return {};
+    read_.insert("rules");
+    try {
+      auto rules = list.get<std::vector<AnswerRule>>();
+      for (const AnswerRule& rule : rules) instruction_of(rule);
+      return rules;
+    } catch (const json::exception&) {
+      fail("has a rule whose \"rule\" and \"text\" are not texts, or \"count\" not a number");
+    } catch (const WorkError& error) {
+      fail("has a rule that cannot be checked: " + std::string(error.what()));
+    }
+  }
   /// Fields with a value that nobody asked for, by name; without those that only label a line.
   std::vector<std::string> unread() const {
-    static const std::set<std::string> labels = {"_id",      "dataset",        "id",   "index",
-                                                 "language", "max_new_tokens", "task", "length"};
+    static const std::set<std::string> labels = {
+        "_id", "dataset", "id", "index", "language", "length", "scoring", "max_new_tokens", "task"};
     std::vector<std::string> names;
     for (const auto& field : document_.items()) {
       if (!read_.contains(field.key()) && !labels.contains(field.key()) && !field.value().is_null())
@@ -158,6 +176,40 @@ void mark_needles(PromptParts& parts, const std::vector<std::string>& needles) {
   add("context", text.size());
   const auto after = parts.segments.erase(context);
   parts.segments.insert(after, pieces.begin(), pieces.end());
+}
+
+/// What would make the prompt's score say less than it seems to, in words that follow "line 3";
+/// empty where nothing does. Answers in the context are in doubt only where needles are marked; in
+/// the question, where they stand as words of their own.
+std::string prompt_doubt(const PromptParts& parts, const std::vector<std::string>& needles) {
+  const auto spaced_words = [](const std::string& text) {
+    return fmt::format(" {} ", fmt::join(plain_words(text), " "));
+  };
+  std::string whole, outside, question;  // whole: the context with its needles
+  bool marked = false;
+  for (const auto& [name, text] : parts.segments) {
+    (name == "question" ? question : whole) += text;
+    if (name == "context") outside += in_small_letters(text);
+    if (name == "needle") outside += '\n';  // no answer spans the gap
+    marked |= name == "needle";
+  }
+  for (const std::string& needle : needles) {
+    const std::size_t at = needle.empty() ? std::string::npos : whole.find(needle);
+    if (at == std::string::npos) continue;
+    if (whole.find(needle, at + 1) != std::string::npos)
+      return "has the needle " + in_quotes(needle) + " twice; marked is the first";
+  }
+  question = spaced_words(question);
+  for (const std::string& answer : parts.answers) {
+    if (is_blank(answer)) return "has an empty answer, which no score counts";
+    const std::string has = "has the answer " + in_quotes(answer);
+    if (std::count(parts.answers.begin(), parts.answers.end(), answer) > 1) return has + " twice";
+    if (marked && outside.find(in_small_letters(answer)) != std::string::npos)
+      return has + " outside of its needle, too";
+    const std::string words = spaced_words(answer);
+    if (words != "  " && question.find(words) != std::string::npos) return has + " in its question";
+  }
+  return {};
 }
 }  // namespace
 
@@ -236,9 +288,15 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
         "outputs (RULER), or text");
   }
   if (parts.segments.empty()) line.fail("has no text; a prompt needs some");
+  if (parts.segments.front().first == "question")
+    line.fail("has a question, but no context; without one give the question as \"text\"");
+  parts.rules = line.rules();
   const std::vector<std::string> needles = line.texts("needle");
   parts.unread = line.unread();
   if (!needles.empty()) mark_needles(parts, needles);
+  parts.doubt = prompt_doubt(parts, needles);
+  if (!parts.doubt.empty()) parts.doubt = fmt::format("line {} {}", place.line + 1, parts.doubt);
+  std::erase_if(parts.answers, is_blank);
   return parts;
 }
 

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/study/answer_rules.h"
+
 namespace kvloupe {
 
 /// The place of one prompt of a set.
@@ -23,7 +25,9 @@ struct PromptPlace {
 struct PromptParts {
   std::vector<std::pair<std::string, std::string>> segments;  // name ("context", …) and text
   std::vector<std::string> answers;                           // any of them is right; may be none
+  std::vector<AnswerRule> rules;                              // for the answer; may be none
   std::vector<std::string> unread;                            // names of fields without a use here
+  std::string doubt;  // why its score may say less than it seems to, with the line
 };
 
 /// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,
@@ -43,8 +47,10 @@ std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const s
 /// With `needle`, a text or a list, the passages of the context that hold the answer are segments
 /// "needle". Answers are `answers` or `answer`, for RULER `outputs`: a list, or one text. All other
 /// fields are named in `unread`, except those that only label a line (id, index, length, task …).
-/// Throws FileError naming the line: not a JSON object, none of these layouts, a field of another
-/// kind, no text.
+/// `rules` is a list of objects, each with the name of its kind as `rule`, and `text` and `count`
+/// where the kind has them. Throws FileError naming the line: not a JSON object, none of these
+/// layouts, a field of another kind, no text, a question without a context, a rule that cannot be
+/// checked.
 PromptParts read_prompt_line(const PromptPlace& place);
 /// The same of a line that is known; the place names it in failures.
 PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text);

@@ -50,6 +50,9 @@ std::span<const StudyMeasure> task_measures() {
       {"answer_all", kAnswerTask, "Share of the answers found", "", Better::larger, true,
        "share of the prompt's answers that the model's text contains (RULER, where all are asked "
        "for)"},
+      {"answer_rules", kAnswerTask, "Share of the rules followed", "", Better::larger, true,
+       "share of the prompt's rules that the model's text obeys; unknown for a prompt without "
+       "rules"},
   };
   return all;
 }

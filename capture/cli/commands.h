@@ -12,6 +12,7 @@ namespace kvloupe::capture_cli {
   VERB(eval) \
   VERB(rescue) \
   VERB(study) \
+  VERB(tasks) \
   VERB(tokens) \
   VERB(pack)
 // clang-format on

@@ -19,21 +19,6 @@ std::string filled(std::string text, const std::string& mark, const std::string&
   return text;
 }
 
-/// Puts a prompt together and remembers where its parts start.
-class PromptText {
- public:
-  void add(const char* segment, const std::string& text) {
-    if (prompt_.segments.empty() || prompt_.segments.back().name != segment) {
-      prompt_.segments.push_back({prompt_.text.size(), segment});
-    }
-    prompt_.text += text;
-  }
-  const Prompt& prompt() const { return prompt_; }
-
- private:
-  Prompt prompt_;
-};
-
 }  // namespace
 
 Haystack::Haystack(const NeedleTemplate& needles, const Tokenizer& tokenizer, std::uint64_t seed)
@@ -111,17 +96,22 @@ NeedleTask Haystack::needle(const NeedleCase& wanted, int needles) const {
   }
   std::sort(places.begin(), places.end());
 
-  PromptText text;
+  Prompt prompt;
+  const auto add = [&](const char* segment, const std::string& text) {
+    if (prompt.segments.empty() || prompt.segments.back().name != segment)
+      prompt.segments.push_back({prompt.text.size(), segment});
+    prompt.text += text;
+  };
   std::size_t next = 0;
   for (std::size_t i = 0; i <= ends.size(); ++i) {
     for (; next < places.size() && places[next].first == static_cast<std::ptrdiff_t>(i); ++next) {
       const std::size_t which = places[next].second;
-      text.add(which == 0 ? "needle" : "distractor", sentences[which]);
+      add(which == 0 ? "needle" : "distractor", sentences[which]);
     }
-    if (i < ends.size()) text.add("context", template_.filler[(start + i) % count]);
+    if (i < ends.size()) add("context", template_.filler[(start + i) % count]);
   }
-  text.add("question", question);
-  task.tokens = encode_prompt(text.prompt(), tokenizer_);
+  add("question", question);
+  task.tokens = encode_prompt(prompt, tokenizer_);
   const auto asked = std::find(task.tokens.names.begin(), task.tokens.names.end(), "question");
   const auto segment = static_cast<std::uint8_t>(asked - task.tokens.names.begin());
   task.question_begin =

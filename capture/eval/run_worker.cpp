@@ -187,8 +187,10 @@ NeedleTask RunWorker::question_of(const StudyTask& task, bool context_only) {
   const PromptPlace& place = task.source.prompt;
   NeedleTask question;
   question.tokens = prompt_of(task);
-  answers_ = place.line < 0 ? std::vector<std::string>() : read_prompt_line(place).answers;
-  if (answers_.empty()) {
+  const PromptParts parts = place.line < 0 ? PromptParts() : read_prompt_line(place);
+  answers_ = parts.answers;
+  rules_ = parts.rules;
+  if (answers_.empty() && rules_.empty()) {
     throw FileError(place.path.string(),
                     place.line < 0
                         ? "has no answers; the task answer needs JSON lines with answers"
@@ -216,6 +218,8 @@ void RunWorker::open_prompt(const StudyTask& task) {
   needle_.reset();
   perplexity_.reset();
   full_trace_.reset();
+  answers_.clear();
+  rules_.clear();
   if (!haystack_ || haystack_seed_ != source.seed)
     haystack_.emplace(model_->needles, *model_->tokenizer, haystack_seed_ = source.seed);
   running_ = {};
@@ -249,7 +253,6 @@ void RunWorker::open_prompt(const StudyTask& task) {
     if (tokens_ < 2)
       throw WorkError(source.name + ": has fewer than two tokens; give a longer text");
     read_ = tokens_;
-    answers_.clear();
     store(task, sequence_, 0);
     if (source.task == kPerplexityTask) {
       perplexity_ =
@@ -270,6 +273,7 @@ void RunWorker::store(const StudyTask& task, const TokenSequence& tokens, int an
   note(beyond_positions(length + answer_tokens, model_->config));
   nlohmann::ordered_json prompt = stored_prompt(tokens);
   prompt["answer_tokens"] = answer_tokens;
+  if (!rules_.empty()) prompt["rules"] = rules_;
   prompt["probe"] = task.probe;
   prompt["fingerprint"] = task.identity.substr(0, task.identity.find(' '));  // of the model
   stored_ = prompt.dump();
@@ -352,9 +356,11 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   if (task.source.task == kNeedleTask) {
     values.add("needle_found", run.correct);
   } else if (task.source.task == kAnswerTask) {
-    values.add("answer_found", has_answer(run.answer, answers_) ? 1.0 : 0.0);
-    values.add("answer_all", found_share(run.answer, answers_));
-    values.add("answer_f1", answer_f1(run.answer, answers_));
+    const bool asked = !answers_.empty();  // else the prompt has rules only
+    values.add("answer_found", asked ? double(has_answer(run.answer, answers_)) : kUnknown);
+    values.add("answer_all", asked ? found_share(run.answer, answers_) : kUnknown);
+    values.add("answer_f1", asked ? answer_f1(run.answer, answers_) : kUnknown);
+    values.add("answer_rules", rules_.empty() ? kUnknown : rules_followed(run.answer, rules_));
     values.add("answer_loops", std::isnan(run.loop_begin) ? 0.0 : 1.0);
     values.add("answer_loop_begin", run.loop_begin);
   } else {

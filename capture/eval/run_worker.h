@@ -90,6 +90,7 @@ class RunWorker final : public ItemWorker {
   std::unique_ptr<NeedleRuns> needle_;
   std::unique_ptr<PerplexityRuns> perplexity_;
   std::vector<std::string> answers_;  // of a prompt of the task answer
+  std::vector<AnswerRule> rules_;     // of the same
   TokenSequence sequence_;            // of prompts
   std::unique_ptr<Trace> full_trace_;
   std::filesystem::path folder_;  // for traces; empty: not made yet

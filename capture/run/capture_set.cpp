@@ -44,6 +44,8 @@ Prompt read_set_prompt(const PromptPlace& place) {
                            ": the prompts and answers have nothing of the fields " +
                            in_one_line(names, kLongestNames));
   }
+  if (!parts.doubt.empty())
+    prompt.notes.push_back(place.path.filename().string() + ": " + parts.doubt);
   return prompt;
 }
 

@@ -321,7 +321,8 @@ TEST(Engine, AnswersInJson) {
   EXPECT_EQ(ask("read_text", "/none.txt", "null"), KVLOUPE_ENGINE_FAILED);
   EXPECT_THAT(error.data(), HasSubstr("/none.txt: this file does not exist"));
   for (const char* given : {"{", "[]", "{}", "3", ""}) {
-    for (const char* function : {"has_answer", "found_share", "answer_f1", "parse_prompt", "read_prompt"})
+    for (const char* function : {"has_answer", "found_share", "rules_followed", "answer_f1",
+                                 "parse_prompt", "read_prompt"})
       EXPECT_NE(ask(function, "/none.jsonl", given), KVLOUPE_ENGINE_DONE) << function << given;
   }
   EXPECT_EQ(kvloupe_engine_ask("first_number", nullptr, "1", -1, &text, error.data()),

@@ -119,6 +119,55 @@ TEST_F(PromptSetTest, ColumnsAreReadOrNamed) {
               HasSubstr("has both \"input\" and \"question\""));
 }
 
+TEST_F(PromptSetTest, RulesAreReadOrRefused) {
+  const PromptParts parts = line(
+      R"({"text": "t", "question": "q", "rules": [{"rule": "no_comma"}, {"rule": "bullets", "count": 2}]})");
+  EXPECT_THAT(parts.rules, ElementsAre(AnswerRule{"no_comma"}, AnswerRule{"bullets", "", 2}));
+  EXPECT_THAT(parts.unread, IsEmpty());
+  for (const char* other : {R"("be kind")", R"(["be kind"])", R"([{"text": "be kind"}])"}) {
+    const PromptParts foreign = line(fmt::format(R"({{"text": "t", "rules": {}}})", other));
+    EXPECT_THAT(foreign.rules, IsEmpty());
+    EXPECT_THAT(foreign.unread, ElementsAre("rules")) << other;
+  }
+  for (const auto& [rule, why] : std::map<std::string, std::string>{
+           {R"({"rule": "rhyme"})", "line 1 has a rule that cannot be checked: \"rhyme\" is not"},
+           {R"({"rule": "bullets"})", "needs a \"count\""},
+           {R"({"rule": "bullets", "count": "two"})", "or \"count\" not a number"},
+           {R"({"rule": 3})", "are not texts"}}) {
+    EXPECT_THAT(failure([&] { line(R"({"text": "t", "rules": [)" + rule + "]}"); }),
+                HasSubstr(why));
+  }
+}
+
+TEST_F(PromptSetTest, ScoresThatMayMisleadAreDoubted) {
+  const auto doubt = [&](const std::string& fields) { return line("{" + fields + "}").doubt; };
+  const std::string needle = R"("context": "a. The key is 47. b", "needle": "The key is 47.", )";
+  EXPECT_EQ(doubt(needle + R"("question": "Which key?", "answers": ["47"])"), "");
+  EXPECT_EQ(doubt(R"("context": "a. The key is 47. b 47", "question": "q?", "answers": ["47"])"),
+            "")
+      << "no needle is marked: the answer may stand anywhere";
+  EXPECT_EQ(doubt(R"("context": "It is 147 or 47. The key is 47.", "needle": "The key is 47.", )"
+                  R"("question": "q?", "answers": ["47"])"),
+            "line 1 has the answer \"47\" outside of its needle, too");
+  EXPECT_THAT(doubt(R"("context": "GATE; at the gate now", "needle": "at the gate", )"
+                    R"("question": "q?", "answers": ["gate"])"),
+              HasSubstr("outside"));
+  EXPECT_EQ(doubt(R"("input": "a x\nx\nq?", "outputs": ["y"], "needle": "x")"),
+            "line 1 has the needle \"x\" twice; marked is the first");
+  EXPECT_THAT(doubt(needle + R"("question": "Is it 47?", "answers": ["47"])"),
+              HasSubstr("in its question"));
+  EXPECT_EQ(doubt(needle + R"("question": "Is it 147?", "answers": ["47"])"), "");
+  EXPECT_THAT(doubt(needle + R"("question": "q?", "answers": ["47", "47"])"),
+              HasSubstr("has the answer \"47\" twice"));
+  const PromptParts empty = line(R"({"context": "c", "question": "q?", "answers": ["47", " "]})");
+  EXPECT_THAT(empty.doubt, HasSubstr("line 1 has an empty answer"));
+  EXPECT_THAT(empty.answers, ElementsAre("47"));
+  for (const char* none :
+       {R"({"context": "", "question": "q?", "answers": ["a"]})",
+        R"({"text": "", "question": "q?"})", R"({"context": null, "text": "", "question": "q"})"})
+    EXPECT_THAT(failure([&] { line(none); }), HasSubstr("line 1 has a question, but no context"));
+}
+
 TEST_F(PromptSetTest, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(failure([&] { line("[1]"); }), HasSubstr("one.jsonl: line 1 is not a JSON object"));
   EXPECT_THAT(failure([&] { line("{\"text\": \"cut"); }), HasSubstr("is not a JSON object"));

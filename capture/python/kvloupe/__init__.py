@@ -12,7 +12,7 @@ from .external import external, from_kvpress
 from .functions import Step, spec_of
 from .layout import Layer, Model
 from .policy import Kept, Merge, Policy
-from .program import Figure, demo, figure, page, share_folder as _share_folder, study, view
+from .program import Figure, demo, figure, page, share_folder as _share_folder, study, tasks, view
 from .prompt import read_prompt
 from .reader import Trace, open_trace
 from .reader import open_trace as open  # noqa: A001 - kvloupe.open(path), as h5py has it
@@ -38,7 +38,7 @@ _MODULES = {"Budget": "beside", "Cache": "cache", "Press": "press", "budget_for"
 
 __all__ = ["Budget", "Cache", "Figure", "Kept", "KvloupeError", "KvloupeWarning", "Layer", "Merge", "Model", "Policy", "Press", "Replay", "Step",
            "Tokenizer", "Trace", "TraceWriter", "budget_for", "capture", "compare", "demo", "evaluate", "external", "figure", "follow", "from_kvpress", "open",
-           "open_trace", "page", "read_prompt", "replay", "results", "run", "share", "spec_of", "study", "sweep", "view"]
+           "open_trace", "page", "read_prompt", "replay", "results", "run", "share", "spec_of", "study", "sweep", "tasks", "view"]
 
 
 def __dir__() -> list[str]:

@@ -29,7 +29,7 @@ from .prompt import PromptPlace, block_tokens, encoded, find_prompts, has_start_
 from .tables import of_runs, read_study
 from .version import VERSION
 
-_MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "loops", "loop_begin", "hidden_distance", "all"),
+_MEASURES = {"needle": ("found", "hidden_distance"), "answer": ("found", "f1", "loops", "loop_begin", "hidden_distance", "all", "rules"),
              "perplexity": ("loss", "loss_difference", "kl", "same_top1", "hidden_distance")}
 _FULL = "full"
 _ROOM = 1 << 30  # bytes of the full cache's distributions and hidden states
@@ -82,6 +82,7 @@ class _Prompt:
     segments: list[str]
     answers: list[str]
     answer_tokens: int
+    rules: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
     @property
     def question(self) -> int:
@@ -385,12 +386,12 @@ class _Study:
             return _Prompt(ids, segments, [answer], self.haystack.template.answer_tokens)
         if source.place is None:
             return _Prompt(*self.haystack.text(task.seed, source.length, source.sample), [], 0)
-        parts, answers = source.place.read()
-        prompt = _Prompt(*encoded(self.tokenizer, parts), answers if task.task == "answer" else [], 0)
+        found = source.place.parts()
+        prompt = _Prompt(*encoded(self.tokenizer, found["segments"]), [], 0)
         where = str(source.place.path) + (f": line {source.place.line + 1}" if source.place.line >= 0 else "")
         if task.task == "answer":
-            prompt.answer_tokens = task.tokens
-            if not answers:
+            prompt.answers, prompt.answer_tokens, prompt.rules = found["answers"], task.tokens, found["rules"]
+            if not prompt.answers and not prompt.rules:
                 raise KvloupeError(f'{where} has no answers; the task answer needs JSON lines with "answers"')
             if self.compression == "context-only" and prompt.question == len(prompt.ids):
                 raise KvloupeError(f"{where} has no question; compression of the context only needs one")
@@ -506,7 +507,8 @@ class _Runs:
         self._end = prompt.question if study.compression == "context-only" and self._task != "perplexity" else count
         lengths = [[name, len(list(group))] for name, group in itertools.groupby(prompt.segments)]
         self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": lengths,
-                                   "answer_tokens": prompt.answer_tokens, "probe": "repeat", "fingerprint": study.fingerprint},
+                                   "answer_tokens": prompt.answer_tokens, **({"rules": prompt.rules} if prompt.rules else {}),
+                                   "probe": "repeat", "fingerprint": study.fingerprint},
                                   ensure_ascii=False, separators=(",", ":"))
         first = 0 if self._task == "perplexity" else count - 1
         bytes_of_states = (count - first) * len(layers_of(study.model)) * config.hidden_size * 4
@@ -573,9 +575,10 @@ class _Runs:
             if task == "needle":
                 values["needle_found"] = float(engine.ask("first_number", answer) == prompt.answers[0])
             else:
-                values["answer_found"] = float(engine.ask("has_answer", [answer, prompt.answers]))
-                values["answer_all"] = engine.ask("found_share", [answer, prompt.answers])
-                values["answer_f1"] = engine.ask("answer_f1", [answer, prompt.answers])
+                for name, function in (("found", "has_answer"), ("all", "found_share"), ("f1", "answer_f1")):
+                    asked = float(engine.ask(function, [answer, prompt.answers])) if prompt.answers else float("nan")
+                    values[f"answer_{name}"] = asked
+                values["answer_rules"] = engine.ask("rules_followed", [answer, prompt.rules]) if prompt.rules else float("nan")
                 values["answer_loops"] = float(begin is not None)
                 values["answer_loop_begin"] = float("nan") if begin is None else float(begin)
         return outcome

@@ -71,6 +71,18 @@ def run(*words: Any, name: str = "kvloupe", said: list[str] | None = None) -> st
     return done.stdout
 
 
+def tasks(name: str | Sequence[str], model: Any, length: int, count: int = 50, **settings: Any) -> list[dict[str, Any]]:
+    """The prompts of `kvloupe-capture tasks` (docs/tasks.md) as dictionaries that evaluate() takes. name: a task, several, or "all".
+    model: a folder, a GGUF file, a kvloupe.Tokenizer, or what transformers loaded from a folder. length: tokens of a prompt with its
+    answer, at most. settings: seed, filler, tokenizer, as the program has them. Raises KvloupeError."""
+    place = getattr(model, "folder", None) or getattr(model, "name_or_path", None) or model
+    with tempfile.TemporaryDirectory() as folder:
+        said = run("tasks", joined(name), "--model", place, "--length", length, "--count", count, *_options(settings), "-o", folder,
+                   name="kvloupe-capture")
+        files = [Path(line.rsplit(": ", 1)[0]).read_text(encoding="utf-8") for line in said.splitlines()]
+        return [json.loads(line) for lines in files for line in lines.splitlines()]
+
+
 def _why(said: str, ended: int, name: str = "kvloupe") -> str:
     """The line in which a program says why it ended."""
     lines = said.strip().splitlines()

@@ -222,16 +222,16 @@ def read_prompt(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     text. Names without a meaning here, and lines that only their capitals keep from being markers, are told in a
     KvloupeWarning. Raises KvloupeError: missing, unreadable, in another encoding than UTF-8, or UTF-16 with its byte order mark.
     """
-    return parts_of(path, "read_prompt", [-1, 0])[0]
+    return parts_of(path, "read_prompt", [-1, 0])["segments"]
 
 
-def parts_of(path: str | os.PathLike[str], function: str, given: Any) -> tuple[list[tuple[str, str]], list[str]]:
-    """Segments (name, text) and right answers, from a function of the engine; what it notes are warnings."""
+def parts_of(path: str | os.PathLike[str], function: str, given: Any) -> dict[str, Any]:
+    """The segments (name, text), answers and rules of a prompt, from a function of the engine; what it notes are warnings."""
     found = ask(function, given, path)
     unread = [f"the prompts and answers have nothing of the fields {', '.join(found['unread'])}"] if found["unread"] else []
-    for note in found.get("notes", unread):
+    for note in found.get("notes", unread) + ([found["doubt"]] if found["doubt"] else []):
         warnings.warn(f"{Path(path).name}: {note}", KvloupeWarning, stacklevel=3)
-    return [(name, text) for name, text in found["segments"]], found["answers"]
+    return found | {"segments": [(name, text) for name, text in found["segments"]]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,6 +248,11 @@ class PromptPlace:
 
     def read(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Segments (name, text), and the right answers. Raises KvloupeError."""
+        found = self.parts()
+        return found["segments"], found["answers"]
+
+    def parts(self) -> dict[str, Any]:
+        """As parts_of(). Raises KvloupeError."""
         if self.content:
             return parts_of(self.path, "parse_prompt", [self.line, self.content])
         if self.line >= 0 and _changed(self.path) != self.changed:
