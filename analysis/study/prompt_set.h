@@ -24,6 +24,7 @@ struct PromptParts {
   std::vector<std::pair<std::string, std::string>> segments;  // name ("context", …) and text
   std::vector<std::string> answers;                           // any of them is right; may be none
   std::vector<std::string> unread;                            // names of fields without a use here
+  std::size_t prefix = 0;  // bytes of the answer's beginning (answer_prefix), at the text's end
 };
 
 /// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,
