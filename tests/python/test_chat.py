@@ -72,8 +72,7 @@ def test_every_template_gives_the_tokens_of_transformers(folder: tuple[Path, Any
     for text, ids, one in zip(TEXTS, expected, got):
         assert one["ids"] == ids, text
         context = [token for token, segment in zip(one["ids"], one["segments"]) if segment == "context"]
-        own_text = own.decode(context)
-        assert own_text in text and (own_text.strip() == text.strip() or any(word in text for word in SPECIAL))
+        assert any(word in text for word in SPECIAL) or own.decode(context).strip() == text.strip()
 
 
 @pytest.mark.parametrize("file", ["model.gguf", "qwen2.5.gguf"])
@@ -131,7 +130,7 @@ def test_where_a_template_stands(folder: tuple[Path, Any]) -> None:
     ("{{ messages[0].content }}{{ look_up('x') }}", "line 1 calls the function look_up()"),
     ("\n{{ messages | shuffle }}", "line 2 uses the filter shuffle"), ("{{ 1 is prime }}", "asks the test prime"),
     ("{{ messages[0].content.encode() }}", "calls encode()"), ("{% call x %}", "has the tag call"), ("{{ x.y }}", "reads y of something undefined"),
-    ("{{ 'a", "does not end"), ("{% for a in %}", "where it cannot stand"), ("{{ " + "(" * 200 + "}}", "nested too deeply"),
+    ("{{ 'a", "does not end"), ("{% for a in %}", "where it cannot stand"), ("{{ " + "(" * 200 + "1" + ")" * 200 + " }}", "nested too deeply"),
     ("{% for a in [1,2,3] %}" * 16 + "{{ a }}" + "{% endfor %}" * 16, "goes on without an end"),
     ("{% set ns = namespace(t='aaaaaaaa') %}{% for a in 'b'.split('b') %}" + "{% set ns.t = ns.t + ns.t %}" * 30 + "{% endfor %}", "makes too much text"),
     ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested too deeply"), ("always the same", "does not write a message once"),
@@ -147,6 +146,7 @@ def test_what_is_refused(folder: tuple[Path, Any], template: str, said: str) -> 
 def model_folder(path: Path, template: str) -> Path:
     """A small model with the demo model's config and weights, and a template."""
     path.mkdir()
+    (path.parent / "prompts").symlink_to(ROOT / "assets/prompts")  # needle.json names its filler
     for file in (ROOT / "assets/demo-model").iterdir():
         (path / file.name).symlink_to(file)
     (path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "chat_template": template}))
@@ -162,7 +162,7 @@ def test_a_trace_and_a_study_say_that_they_are_chats(tmp_path: Path) -> None:
     assert called(*run, "-o", tmp_path / "t.h5").returncode == 0
     with h5py.File(tmp_path / "t.h5") as trace:
         assert trace["run"].attrs["chat"].startswith("template ") and "template" in list(trace["tokens/segment"].attrs["names"].astype(str))
-    told = program.run("info", tmp_path / "t.h5", "--json", "-")
+    told = program.run("info", tmp_path / "t.h5", "--json")
     assert json.loads(told)["run"]["chat"].startswith("template ")
     (tmp_path / "set.jsonl").write_text("".join(json.dumps({"context": f"The code is {code}.", "question": "Which code?", "answer_prefix": "The code is",
                                                             "answers": [str(code)]}) + "\n" for code in (47, 83)))
