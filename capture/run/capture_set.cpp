@@ -111,6 +111,9 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
                      CaptureObserver& observer, const CaptureSetReport& report) {
   const c10::InferenceMode no_gradients;
   const std::map<std::string, PromptPlace> traces = traces_of(request.set);
+  const ModelChoice& choice = request.each.model;
+  const std::unique_ptr<Tokenizer> tokenizer =
+      open_tokenizer(choice.tokenizer_place(), choice.chat, choice.system);
   std::error_code error;
   fs::create_directories(request.folder, error);
   if (error) {
@@ -121,9 +124,6 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
   const ModelConfig config = read_model_config(request.each.model.path);
   const at::Device device = parse_device(request.each.device);
   const at::ScalarType type = parse_compute_type(request.each.dtype, device);
-  const ModelChoice& choice = request.each.model;
-  const std::unique_ptr<Tokenizer> tokenizer =
-      open_tokenizer(choice.tokenizer_place(), choice.chat, choice.system);
   std::vector<const std::pair<const std::string, PromptPlace>*> missing;
   std::string fingerprint;
   for (const auto& trace : traces) {

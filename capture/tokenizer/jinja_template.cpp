@@ -170,11 +170,10 @@ bool among(const std::string& name, std::string_view words) {
 /// What is given to a filter, a test, a method or a function.
 struct Arguments {
   std::vector<Json> plain;
-  std::map<std::string, Json> named;
-  const Json& get(std::size_t place, const std::string& name = {}) const {
+  Json named = Json::object();
+  const Json& get(std::size_t place, const char* name = "") const {
     if (place < plain.size()) return plain[place];
-    const auto found = named.find(name);
-    return found == named.end() ? kUndefined : found->second;
+    return named.contains(name) ? named.at(name) : kUndefined;
   }
 };
 
@@ -195,10 +194,6 @@ class Runner {
   static constexpr long kMostSteps = 2'000'000;  // tokens
   static constexpr int kDeepest = 100;           // values in each other, and parts of the template
 
-  struct Macro {
-    std::vector<std::pair<std::string, Json>> parameters;
-    std::size_t body = 0;
-  };
   /// Bounds the depth of the recursion.
   struct Deeper {
     explicit Deeper(Runner& of) : depth(of.depth_) {
@@ -244,10 +239,7 @@ class Runner {
   void expect(const char* text) {
     if (!take(text)) refuse("has " + in_quotes(now().text) + " in place of " + text);
   }
-  /// Between two of a list that `end` ends.
-  void comma(const char* end) {
-    if (!is(end)) expect(",");
-  }
+  void comma(const char* end) { is(end) ? void() : expect(","); }  // between two of a list
 
   // --- values
   static bool truth(const Json& value) {
@@ -408,6 +400,8 @@ class Runner {
       const bool left = name != "rstrip", right = name != "lstrip";
       if (with.plain.empty()) return std::string(without_white_space(own, left, right));
       const std::string& of = text_of(with.get(0));
+      if (std::any_of(of.begin(), of.end(), [](char c) { return (c & 0x80) != 0; }))
+        unknown("strips letters beyond ASCII");
       const std::size_t begin = left ? own.find_first_not_of(of) : 0;
       const std::size_t end = right ? own.find_last_not_of(of) + 1 : own.size();
       return begin < end ? own.substr(begin, end - begin) : std::string();
@@ -436,11 +430,7 @@ class Runner {
   }
   Json call(const std::string& name, const Arguments& with) {
     if (name == "raise_exception") refuse("refuses these messages: " + printed(with.get(0)));
-    if (name == "namespace") {
-      Json made = Json::object();
-      for (const auto& [member, value] : with.named) made[member] = value;
-      return made;
-    }
+    if (name == "namespace") return with.named;
     if (name == "strftime_now") {
       const char* fixed = std::getenv("SOURCE_DATE_EPOCH");
       const std::time_t now = fixed ? std::atoll(fixed) : std::time(nullptr);
@@ -452,20 +442,25 @@ class Runner {
     }
     const auto known = macros_.find(name);
     if (known == macros_.end()) unknown("calls the function " + name + "()");
-    const Macro macro = known->second;
-    std::map<std::string, Json> own;
-    for (std::size_t i = 0; i < macro.parameters.size(); ++i) {
-      const auto& [parameter, otherwise] = macro.parameters[i];
-      const Json& given = with.get(i, parameter);
-      own[parameter] = given.is_discarded() ? otherwise : given;
-    }
-    auto scopes = std::exchange(scopes_, {scopes_.front(), std::move(own)});
+    auto scopes = std::exchange(scopes_, {scopes_.front(), {}});
     std::string out = std::exchange(out_, {});
-    const std::size_t after = std::exchange(at_, macro.body);
-    block("endmacro");
+    const std::size_t after = std::exchange(at_, known->second);
+    run_macro(with);
     at_ = after;
     scopes_ = std::move(scopes);
     return std::exchange(out_, std::move(out));
+  }
+  /// From its parameters on.
+  void run_macro(const Arguments& with) {
+    std::size_t place = 0;
+    for (expect("("); !take(")"); comma(")")) {
+      const std::string name = next('n');
+      const Json otherwise = take("=") ? expression() : kUndefined;
+      const Json& given = with.get(place++, name.c_str());
+      scopes_.back()[name] = given.is_discarded() ? otherwise : given;
+    }
+    next('/');
+    block("endmacro");
   }
 
   // --- expressions
@@ -508,7 +503,9 @@ class Runner {
       return !truth(binary(2));
     }
     Json left = binary(level + 1);
-    for (std::string how; !(how = operation(level)).empty();) {
+    int count = 0;
+    for (std::string how; !(how = operation(level)).empty(); ++count) {
+      if (live_ && level == 3 && count > 0) unknown("compares three values at once");
       const bool was = live_;
       if (level < 2) live_ = was && truth(left) == (how == "and");
       Json right = binary(level + 1);
@@ -615,8 +612,8 @@ class Runner {
           now().kind == 'n' && tokens_[at_ + 1].kind == 'o' && tokens_[at_ + 1].text == "=";
       const std::string name = named ? next('n') : "";
       if (named) expect("=");
-      Json value = expression();
-      (named ? all.named[name] : all.plain.emplace_back()) = std::move(value);
+      const Json value = expression();
+      (named ? all.named[name] : all.plain.emplace_back()) = value;
     }
     return all;
   }
@@ -717,17 +714,13 @@ class Runner {
   }
   void define() {
     const std::string name = next('n');
-    Macro macro;
-    for (expect("("); !take(")"); comma(")")) {
-      macro.parameters.emplace_back(next('n'), kUndefined);
-      if (take("=")) macro.parameters.back().second = expression();
-    }
-    next('/');
-    macro.body = at_;
+    const std::size_t begin = at_;
     const bool was = std::exchange(live_, false);
-    block("endmacro");
+    scopes_.emplace_back();
+    run_macro({});
+    scopes_.pop_back();
     live_ = was;
-    if (live_) macros_[name] = std::move(macro);
+    if (live_) macros_[name] = begin;
   }
 
   std::vector<Token> tokens_;
@@ -737,7 +730,7 @@ class Runner {
   long steps_ = 0;
   std::size_t room_ = 0;
   std::vector<std::map<std::string, Json>> scopes_;
-  std::map<std::string, Macro> macros_;
+  std::map<std::string, std::size_t> macros_;  // where their parameters begin
   std::string out_;
 };
 

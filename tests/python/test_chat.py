@@ -188,11 +188,11 @@ def test_an_evaluation_with_a_chat(tmp_path: Path) -> None:
     run = ["eval", "--model", path, "--policies", "keydiff", "--budgets", "50%", "--lengths", 96, "--depths", 50, "--progress", "none", "-o"]
     assert called(*run, tmp_path / "e.json", "--task", "needle", "--chat").returncode == 0
     made = json.loads((tmp_path / "e.json").read_text())
-    assert made["chat"].startswith("template ") and all(one["tokens"] <= 96 for one in made["runs"])
+    assert made["settings"]["chat"].startswith("template ") and all(one["tokens"] <= 96 for one in made["runs"])
     assert made["prompts"][0]["segments"][0] == ["special", 1] or made["prompts"][0]["segments"][0][0] == "template"
     assert called(*run, tmp_path / "e.json", "--task", "needle").returncode == 1
     assert called(*run, tmp_path / "plain.json", "--task", "needle").returncode == 0
-    assert "chat" not in json.loads((tmp_path / "plain.json").read_text())
+    assert "chat" not in json.loads((tmp_path / "plain.json").read_text())["settings"]
     done = called(*run, tmp_path / "p.json", "--task", "perplexity", "--chat")
     assert done.returncode == 2 and "perplexity" in done.stderr and len(done.stderr.splitlines()) == 1
 

