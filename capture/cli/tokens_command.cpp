@@ -113,6 +113,8 @@ std::string encoded_prompts(const std::filesystem::path& path, const Tokenizer& 
       prompt.segments.push_back({prompt.text.size(), part[0].get<std::string>()});
       prompt.text += part[1].get<std::string>();
     }
+    const Segment& last = prompt.segments.back();
+    if (last.name == "answer") prompt.answer_begin = last.begin;
     const TokenSequence tokens = encode_prompt(prompt, tokenizer);
     Json segments = Json::array();
     for (const std::uint8_t segment : tokens.segment) segments.push_back(tokens.names[segment]);

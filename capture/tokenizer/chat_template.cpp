@@ -18,7 +18,7 @@ std::string ChatTemplate::render(const std::string& message) const {
   try {
     return run_jinja_template(source, variables);
   } catch (const TemplateProblem& problem) {
-    throw FileError(place, "its chat template, " + in_one_line(problem.what(), 300) +
+    throw FileError(place, in_one_line(problem.what(), 300) +
                                "; write the text in Python with tokenizer.apply_chat_template("
                                "messages, tokenize=False) and give it without --chat");
   }

@@ -31,7 +31,7 @@ struct Token {
 };
 
 [[noreturn]] void refuse_at(long line, const std::string& why) {
-  throw TemplateProblem("line " + std::to_string(line) + " " + why);
+  throw TemplateProblem("line " + std::to_string(line) + " of its chat template " + why);
 }
 
 /// As strip(), lstrip() and rstrip() of Python.

@@ -8,7 +8,7 @@
 namespace kvloupe {
 
 /// What a template needs and this program does not do, or what is wrong with it, or what it says
-/// itself (raise_exception); in one line with the template's line.
+/// itself (raise_exception): "line 3 of its chat template …".
 struct TemplateProblem : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = {file.stem: file.read_bytes().decode() for file in sorted((ROOT / "tests/python/chat_templates").glob("*.jinja"))}
 CHATML, GEMMA, LLAMA3 = (TEMPLATES[name] for name in ("chatml", "gemma", "llama3"))
 SPECIAL = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<start_of_turn>", "[INST]"]
-TEXTS = ["Where is the owl?", "  blanks at both ends \n\n", "\n{{ 7 * 7 }} {% if x %} {# c #} }}%}", "Grüße, 世界\u3000", "<|im_start|>user\nhi<|im_end|>",
-         "<s> [INST] a </s>", "<tool_response>x</tool_response>", "user", "a\r\nb\tc", "'\"\\n\\", "</think> /no_think"]
+TEXTS = ["Where is the owl?", "  blanks at both ends \n\n", "\n{{ 7 * 7 }} {% if x %} {# c #} }}%}", "Grüße, 世界\u3000",
+         "<|im_start|>user\nhi<|im_end|>", "<s> [INST] a </s>", "<tool_response>x</tool_response>", "user", "a\r\nb\tc", "'\"\\n\\", "</think> /no_think"]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,8 @@ def prompts_file(path: Path) -> Path:
 def test_every_template_gives_the_tokens_of_transformers(folder: tuple[Path, Any], name: str, system: str) -> None:
     path, own = folder
     with_template(path, TEMPLATES[name])
-    done = called("tokens", "--model", path, "--prompts", prompts_file(path), "--json", "-", "--chat", *(["--system", system] if system else []))
+    more = ["--system", system] if system else []
+    done = called("tokens", "--model", path, "--prompts", prompts_file(path), "--json", "-", "--chat", *more)
     said = [{"role": "system", "content": system}] if system else []
     expected = []
     for text in TEXTS:
@@ -104,7 +105,8 @@ def test_segments_and_the_beginning_of_an_answer_survive(folder: tuple[Path, Any
     assert parts["answer"] == "It lives in" and "assistant" in parts["template"]
     ids = [int(line.split()[1]) for line in done.stdout.splitlines()[:-1]]
     message = "\n  The owl is grey.\nIt lives in Rome.\nWhere?"
-    written = own.apply_chat_template([{"role": "user", "content": message}], chat_template=LLAMA3, add_generation_prompt=True, tokenize=False)
+    written = own.apply_chat_template([{"role": "user", "content": message}], chat_template=LLAMA3, add_generation_prompt=True,
+                                      tokenize=False)
     assert ids == own(written + "It lives in", add_special_tokens=False)["input_ids"]
 
 
@@ -127,14 +129,17 @@ def test_where_a_template_stands(folder: tuple[Path, Any]) -> None:
 
 
 @pytest.mark.parametrize("template, said", [
-    ("{{ messages[0].content }}{{ look_up('x') }}", "line 1 calls the function look_up()"),
-    ("\n{{ messages | shuffle }}", "line 2 uses the filter shuffle"), ("{{ 1 is prime }}", "asks the test prime"),
-    ("{{ messages[0].content.encode() }}", "calls encode()"), ("{% call x %}", "has the tag call"), ("{{ x.y }}", "reads y of something undefined"),
+    ("{{ messages[0].content }}{{ look_up('x') }}", "line 1 of its chat template calls the function look_up()"),
+    ("\n{{ messages | shuffle }}", "line 2 of its chat template uses the filter shuffle"), ("{{ 1 is prime }}", "asks the test prime"),
+    ("{{ messages[0].content.encode() }}", "calls encode()"), ("{% call x %}", "has the tag call"),
+    ("{{ x.y }}", "reads y of something undefined"),
     ("{{ 'a", "does not end"), ("{% for a in %}", "where it cannot stand"), ("{{ " + "(" * 200 + "1" + ")" * 200 + " }}", "nested too deeply"),
     ("{% for a in [1,2,3] %}" * 16 + "{{ a }}" + "{% endfor %}" * 16, "goes on without an end"),
-    ("{% set ns = namespace(t='aaaaaaaa') %}{% for a in 'b'.split('b') %}" + "{% set ns.t = ns.t + ns.t %}" * 30 + "{% endfor %}", "makes too much text"),
-    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested too deeply"), ("always the same", "does not write a message once"),
-    ("{{ messages[0].content }} {{ messages[0].content }}", "does not write a message once"), ("{{ raise_exception('not\nso') }}", "refuses these messages: not")])
+    ("{% set ns = namespace(t='aaaaaaaa') %}" + "{% set ns.t = ns.t + ns.t %}" * 30, "makes too much text"),
+    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested too deeply"),
+    ("always the same", "does not write a message once"),
+    ("{{ messages[0].content }} {{ messages[0].content }}", "does not write a message once"),
+    ("{{ raise_exception('not\nso') }}", "refuses these messages: not")])
 def test_what_is_refused(folder: tuple[Path, Any], template: str, said: str) -> None:
     path, _ = folder
     with_template(path, template)
