@@ -62,7 +62,11 @@ class PromptBuilder {
       prompt_.text += is_escaped_marker(bare) ? line.substr(1) : line;
     }
   }
-  Prompt take() { return std::move(prompt_); }
+  Prompt take() {
+    const Segment& last = prompt_.segments.back();
+    if (last.name == "answer") prompt_.answer_begin = last.begin;
+    return std::move(prompt_);
+  }
 
  private:
   void start(std::string_view name) {

@@ -18,6 +18,9 @@ struct Prompt {
   std::string text;
   std::vector<Segment> segments;   // ascending; text before the first marker is "context"
   std::vector<std::string> notes;  // one line each: what may have been meant otherwise
+  /// The byte at which the answer begins that the prompt itself starts; in a prompt file that of a
+  /// last segment "answer".
+  std::size_t answer_begin = std::string::npos;
 };
 
 /// Divides a prompt file's text at its marker lines: a line "@@name" (small letters, digits, - and

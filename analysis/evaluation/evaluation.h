@@ -58,6 +58,7 @@ struct EvaluationSettings {
   std::string dtype;
   int block = 0;         // tokens of a prompt that were run at once; 0: not said
   bool compact = false;  // positions of cached entries
+  std::string chat;      // how prompts were written as messages; empty: they were not
   std::uint64_t seed = 0;
   int filler_sentences = 0;      // of the template that prompts were made from
   int needles = 0;               // needles: in a prompt

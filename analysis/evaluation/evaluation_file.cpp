@@ -39,6 +39,7 @@ void describe_settings(Fields& fields, EvaluationSettings& settings) {
   fields.text("dtype", settings.dtype);
   fields.whole("block", settings.block, 1.0, 1 << 30, Fields::written);
   fields.either("positions", settings.compact, "original", "compact");
+  fields.text("chat", settings.chat, Fields::not_written);
   fields.whole("seed", settings.seed, 0.0, kAnyNumber, Fields::written);
   fields.whole("filler_sentences", settings.filler_sentences, 0.0, 1 << 30, Fields::written);
   if (perplexity) return;

@@ -265,6 +265,7 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
     const std::string prefix = line.text("answer_prefix");
     std::string question = line.text(line.has("question") ? "question" : "input");
     if (!prefix.empty()) question += (question.empty() ? "" : "\n") + prefix;
+    parts.prefix = prefix.size();
     add("context", question.empty() || context.empty() ? context : context + "\n\n");
     add("question", question);
     parts.answers = answers_of(line);
@@ -273,8 +274,10 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
     const std::size_t last = input.find_last_not_of(" \t\r\n");
     const std::size_t line_end = last == std::string::npos ? last : input.rfind('\n', last);
     const std::size_t question = line_end == std::string::npos ? 0 : line_end + 1;
+    const std::string prefix = line.text("answer_prefix");
     add("context", input.substr(0, question));
-    add(question > 0 ? "question" : "context", input.substr(question) + line.text("answer_prefix"));
+    add(question > 0 ? "question" : "context", input.substr(question) + prefix);
+    parts.prefix = prefix.size();
     parts.answers = line.texts("outputs");
   } else if (line.has("text") || line.has("prompt")) {
     const std::string context = line.text(line.has("text") ? "text" : "prompt");

@@ -28,6 +28,7 @@ struct PromptParts {
   std::vector<AnswerRule> rules;                              // for the answer; may be none
   std::vector<std::string> unread;                            // names of fields without a use here
   std::string doubt;  // why its score may say less than it seems to, with the line
+  std::size_t prefix = 0;  // bytes of the answer's beginning (answer_prefix), at the text's end
 };
 
 /// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,

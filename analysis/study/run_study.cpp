@@ -11,7 +11,9 @@
 namespace kvloupe {
 
 namespace {
-Study of_part(Study study, StudyPart part) {
+Study of_part(const StudyFile& file, StudyPart part) {
+  Study study = read_study(file.path);
+  if (file.change) file.change(study);
   if (part == StudyPart::replays && study.traces.empty()) {
     throw FileError(study.path.string(),
                     "has no traces, only tasks in a model; run it with kvloupe-capture study");
@@ -24,9 +26,9 @@ Study of_part(Study study, StudyPart part) {
 }
 }  // namespace
 
-StudyRun::StudyRun(const std::filesystem::path& study, const std::filesystem::path& results,
-                   Report report, StudyPart part, const Shard& shard)
-    : study_(of_part(read_study(study), part)),
+StudyRun::StudyRun(const StudyFile& study, const std::filesystem::path& results, Report report,
+                   StudyPart part, const Shard& shard)
+    : study_(of_part(study, part)),
       plan_(plan_study(study_)),
       path_(results.string()),
       lock_(std::make_unique<StudyLock>(results)),
@@ -116,6 +118,8 @@ std::optional<StudyTask> StudyRun::next(int worker) {
     task.trace = task.source.prompt.path.string();
     task.model = absolute(study_.model_path).string();
     task.dtype = study_.dtype;
+    task.chat = study_.chat;
+    task.system = study_.system;
     task.compact = study_.compact;
     task.probe = study_.probe;
     task.measures.clear();
@@ -190,7 +194,7 @@ std::unique_ptr<ItemWorker> make_replay_worker(int threads) {
   return std::make_unique<StudyWorker>(threads);
 }
 
-void run_study(const std::filesystem::path& study, const std::filesystem::path& results,
+void run_study(const StudyFile& study, const std::filesystem::path& results,
                const StudyRun::Report& report, StudyPart part, const MakeWorker& make_worker,
                const Shard& shard) {
   StudyRun run(study, results, report, part, shard);

@@ -19,6 +19,16 @@ namespace kvloupe {
 /// study` the runs in the model.
 enum class StudyPart { replays, runs };
 
+/// A study's file, and what the command line changes in it.
+struct StudyFile {
+  std::filesystem::path path;
+  std::function<void(Study&)> change = {};
+
+  template <typename Path>
+  requires std::is_convertible_v<Path, std::filesystem::path> StudyFile(const Path& path)
+      : path(path) {}  // NOLINT: it is its path
+};
+
 /// Makes what computes items of a part, on so many threads; 0: all cores.
 using MakeWorker = std::function<std::unique_ptr<ItemWorker>(int threads)>;
 std::unique_ptr<ItemWorker> make_replay_worker(int threads);
@@ -41,7 +51,7 @@ class StudyRun {
   /// opened are recorded as failed. Throws FileError, also if the study has no items of this part;
   /// the message names the program that computes the others. For a shard, only its items are
   /// computed.
-  StudyRun(const std::filesystem::path& study, const std::filesystem::path& results, Report report,
+  StudyRun(const StudyFile& study, const std::filesystem::path& results, Report report,
            StudyPart part = StudyPart::replays, const Shard& shard = {});
   /// The same for a study that is in memory, of runs in the model; `results` must outlive it.
   StudyRun(Study study, StudyPlan plan, OutcomeStore& results, Report report);
@@ -78,7 +88,7 @@ class StudyRun {
 StudyRun::Report study_report(const std::string& kind);
 
 /// Runs a study in this process, each item on all cores. Throws what StudyRun throws.
-void run_study(const std::filesystem::path& study, const std::filesystem::path& results,
+void run_study(const StudyFile& study, const std::filesystem::path& results,
                const StudyRun::Report& report, StudyPart part = StudyPart::replays,
                const MakeWorker& make_worker = make_replay_worker, const Shard& shard = {});
 

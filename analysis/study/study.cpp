@@ -29,9 +29,10 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 
 constexpr const char* kReduces[] = {"none", "steps", "heads", "all"};  // as Reduce has them
-constexpr const char* kFields[] = {"traces",    "policies",    "budgets", "blocks",      "measures",
-                                   "reduce",    "model",       "prompts", "tasks",       "dtype",
-                                   "positions", "compression", "probe",   "random_lines"};
+constexpr const char* kFields[] = {"traces",   "policies",     "budgets",   "blocks",
+                                   "measures", "reduce",       "model",     "prompts",
+                                   "tasks",    "dtype",        "positions", "compression",
+                                   "probe",    "random_lines", "chat",      "system"};
 constexpr const char* kTaskFields[] = {"task",    "lengths", "depths", "samples",
                                        "needles", "seed",    "tokens", "prompts"};
 constexpr long kMostTokens = 1L << 24U;  // of a generated prompt
@@ -100,6 +101,12 @@ class Fields {
     const json& value = document_.at(field);
     if (!value.is_string() || value.get<std::string>().empty()) fail(field, "write a text");
     return value.get<std::string>();
+  }
+  /// Whether a field is there and true.
+  bool truth(const char* field) const {
+    if (!has(field)) return false;
+    if (!document_.at(field).is_boolean()) fail(field, "write true or false");
+    return document_.at(field).get<bool>();
   }
   /// A text that is one of some words.
   std::string word(const char* field, const std::vector<std::string>& words) const {
@@ -306,7 +313,7 @@ void check_policies(const Fields& fields, const Study& study) {
 }
 
 void read_runs(const Fields& fields, const fs::path& path, Study& study) {
-  for (const char* field : {"model", "prompts", "dtype", "positions", "probe"}) {
+  for (const char* field : {"model", "prompts", "dtype", "positions", "probe", "chat", "system"}) {
     if (!fields.has("tasks") && fields.has(field))
       fields.fail(field, "runs in the model need \"tasks\", such as [\"drift\"]");
   }
@@ -330,6 +337,10 @@ void read_runs(const Fields& fields, const fs::path& path, Study& study) {
   if (fields.has("positions"))
     study.compact = fields.word("positions", {"original", "compact"}) == "compact";
   if (fields.has("probe")) study.probe = fields.word("probe", {"repeat", "reread"});
+  study.chat = fields.truth("chat");
+  if (fields.has("system")) study.system = fields.text("system");
+  if (!study.chat && !study.system.empty())
+    fields.fail("system", "is a part of a chat; write \"chat\": true");
   check_policies(fields, study);
   std::error_code error;
   if (!fs::is_directory(study.model_path, error) && !is_gguf_file(study.model_path)) {
@@ -376,6 +387,8 @@ void check_task_policies(const Study& study) {
     return std::any_of(study.tasks.begin(), study.tasks.end(), is);
   };
   const bool perplexity = any([](const ModelTask& task) { return task.task == kPerplexityTask; });
+  if (study.chat && perplexity)
+    throw UsageError("chat: the task perplexity reads texts as they are; leave one of the two out");
   // Tasks in which the policy never acts on a generated token.
   const bool only_reads =
       study.compression == Compression::context_only || any([](const ModelTask& task) {
@@ -403,13 +416,8 @@ Study read_study(const std::filesystem::path& path) {
     }
     study.policies.push_back(std::move(policy));
   });
-  if (fields.has("random_lines")) {
-    const json& wanted = fields.at("random_lines");
-    if (!wanted.is_boolean()) fields.fail("random_lines", "write true or false");
-    if (wanted.get<bool>()) {
-      for (PolicySpec& line : random_lines(study.policies))
-        study.policies.push_back(std::move(line));
-    }
+  if (fields.truth("random_lines")) {
+    for (PolicySpec& line : random_lines(study.policies)) study.policies.push_back(std::move(line));
   }
   fields.each("budgets", [&](const std::string& text) {
     study.budgets.push_back(parse_budget(text));

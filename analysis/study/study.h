@@ -51,6 +51,8 @@ struct Study {
   std::filesystem::path model_path;
   std::vector<PromptPlace> prompts;  // in the file's order
   std::vector<ModelTask> tasks;
+  bool chat = false;             // prompts are messages in the model's chat template
+  std::string system = {};       // with chat: the message before them; empty: none
   std::string dtype = "auto";    // of the runs: auto, f32 or bf16
   bool compact = false;          // positions of cached entries in the runs
   std::string probe = "repeat";  // how runs read the context again, for policies that need that
@@ -77,7 +79,8 @@ std::vector<std::string> default_measures();
 /// The measures of a study's results: those of its replays, then those of its tasks.
 std::vector<std::string> measures_of(const Study& study);
 
-/// Throws UsageError for a policy that cannot run in a model in the study's tasks.
+/// Throws UsageError for a policy that cannot run in a model in the study's tasks, and for a chat
+/// with a task that asks nothing.
 void check_task_policies(const Study& study);
 
 /// Reads a study file, and finds its traces and prompts without opening them. Throws FileError:

@@ -74,6 +74,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Study& study)
     }
     if (task.task == kAnswerTask) tasks.back() += fmt::format(" tokens {}", task.tokens);
     if (probe) tasks.back() += " probe " + study.probe;
+    if (study.chat) tasks.back() += " chat";
+    if (!study.system.empty()) tasks.back() += " system " + in_quotes(study.system, 200);
   }
   for (const StudyTrace& trace : study.traces) traces.push_back(trace.name);
   for (const PolicySpec& policy : study.policies) {

@@ -216,7 +216,8 @@ auto fields_of(StudySource& source) {
 auto fields_of(StudyTask& task) {
   return std::tie(task.item, task.trace, task.identity, task.policy, task.source, task.model,
                   task.dtype, task.compact, task.probe, task.budget, task.largest_budget,
-                  task.entries, task.block, task.compression, task.reduce, task.measures);
+                  task.entries, task.block, task.compression, task.reduce, task.measures, task.chat,
+                  task.system);
 }
 auto fields_of(StudyRole& role) {
   return std::tie(role.layer, role.head, role.query_head, role.role, role.value);

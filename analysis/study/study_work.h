@@ -23,6 +23,8 @@ struct StudyTask {
   std::string identity = {};  // of a replay's trace
   std::string model = {};     // of a task: the folder, and how it runs
   std::string dtype = "auto";
+  bool chat = false;  // Study::chat and Study::system
+  std::string system = {};
   bool compact = false;
   std::string probe = "repeat";
   std::string budget = {};  // as written

@@ -230,17 +230,26 @@ bool is_model_fingerprint(std::string_view text) {
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-std::string stored_model_fingerprint(const std::filesystem::path& trace) {
+namespace {
+std::string stored_text(const std::filesystem::path& trace, const char* group, const char* name) {
   try {
     const hdf5::Lock lock;
     const hdf5::TraceFile opened = hdf5::open_trace_file(trace);
-    const hdf5::Handle model = hdf5::open_group(opened.file, "/model");
-    const std::string text = hdf5::read_text(model, layout::kFingerprint).value_or("");
-    return is_model_fingerprint(text) ? text : std::string();
+    return hdf5::read_text(hdf5::open_group(opened.file, group), name).value_or("");
   } catch (const hdf5::Failure& failure) {
     throw FileError(trace.string(),
                     std::string(failure.what()) + "; capture or convert the trace again");
   }
+}
+}  // namespace
+
+std::string stored_model_fingerprint(const std::filesystem::path& trace) {
+  const std::string text = stored_text(trace, "/model", layout::kFingerprint);
+  return is_model_fingerprint(text) ? text : std::string();
+}
+
+std::string stored_chat(const std::filesystem::path& trace) {
+  return stored_text(trace, "/run", "chat");
 }
 
 }  // namespace kvloupe

@@ -39,6 +39,9 @@ std::string model_fingerprint(const std::filesystem::path& folder, Progress& pro
 /// part of ModelInfo.
 std::string stored_model_fingerprint(const std::filesystem::path& trace);
 
+/// How a trace's prompt was written as messages, as the trace says; empty: it was not.
+std::string stored_chat(const std::filesystem::path& trace);
+
 /// Whether model_fingerprint() could have returned this text. Other texts (of later versions, or
 /// invalid) cannot be compared with it.
 bool is_model_fingerprint(std::string_view text);

@@ -717,6 +717,7 @@ void TraceWriter::finish(const RunInfo& run, const TokenTable& tokens,
     impl_->write_tokens(tokens, count);
     const Handle of_run = hdf5::open_group(impl_->file, "/run");
     write_run_attributes(of_run, run);
+    if (!impl_->options.chat.empty()) hdf5::write_attribute(of_run, "chat", impl_->options.chat);
     hdf5::write_attribute(of_run, layout::kGiven, std::int64_t{impl_->given});
     impl_->write_array("/run/blocks", {blocks.size(), 2}, bounds.data());
     if (!loss.empty()) impl_->write_array("/predictions/loss", {hdf5::extent(count)}, loss.data());

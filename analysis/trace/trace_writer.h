@@ -24,6 +24,7 @@ struct TraceWriterOptions {
   bool store_attention = false;  // [Hq,T,T] float16
   int top_k = 5;                 // of /predictions
   std::string fingerprint = {};  // of the model (model_files.h); empty: not known
+  std::string chat = {};         // how the prompt was written as messages; empty: it was not
   /// The form of the weights that the trace takes from the cache folder (shared_weights.h); empty:
   /// it holds them. Needs the fingerprint.
   std::string shared_weights = {};

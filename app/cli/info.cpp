@@ -305,6 +305,7 @@ std::string as_text(const Trace& trace, std::size_t bytes) {
                              trace.blocks().front().size()));
   field("policy",
         !run.closed_loop() ? run.policy : fmt::format("{}, budget {}", run.policy, run.budget));
+  if (const std::string chat = stored_chat(trace.path()); !chat.empty()) field("chat", chat);
   field("positions", run.positions);
   if (run.compression != Compression::regular) {
     field("compression", compression_name(run.compression));
@@ -407,6 +408,7 @@ std::string as_json(const Trace& trace, std::size_t bytes) {
                 {"policy", run.policy},
                 {"budget", run.budget},
                 {"positions", run.positions},
+                {"chat", stored_chat(trace.path())},
                 {"compression", compression_name(run.compression)},
                 {"attention_scale", run.attention_scale},
                 {"dtype", run.dtype},

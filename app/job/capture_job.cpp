@@ -108,6 +108,9 @@ std::vector<std::string> capture_command(const CaptureOptions& o, const std::str
       add("--row", std::to_string(o.row));
       break;
   }
+  if (o.chat &&
+      (o.prompt == CaptureOptions::Prompt::file || o.prompt == CaptureOptions::Prompt::text))
+    words.emplace_back("--chat");
   if (o.block > 0) add("--block", std::to_string(o.block));
   if (o.generate > 0 && o.prompt != CaptureOptions::Prompt::trace) {
     add("--generate", std::to_string(o.generate));

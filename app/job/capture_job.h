@@ -21,6 +21,7 @@ struct CaptureOptions {
   std::string text;                 // of Prompt::text
   std::string from;                 // of Prompt::trace: its tokens with their segments, all of
                                     // them given, so that two runs read the same
+  bool chat = false;                // of a file or text: a message in the model's chat template
   bool own_answer = false;          // beside them, the model writes its own
   int block = 128;                  // 0, of Prompt::results: the evaluation's
   bool context_only = false;        // of a closed loop: the policy stops at the question

@@ -136,6 +136,7 @@ std::string study_text(const StudyOptions& o) {
   const std::string file = study_file(o);
   if (o.in_model) {
     study["model"] = from_folder_of(file, o.model);
+    if (o.chat) study["chat"] = true;
     study["tasks"] = nlohmann::ordered_json::array(
         {{{"task", "answer"},
           {"tokens", o.answer_tokens},

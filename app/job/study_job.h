@@ -18,6 +18,7 @@ struct StudyOptions {
   std::string traces;      // of replays: files or patterns such as traces/*.h5, between commas
   std::string model;       // of runs: a folder or GGUF file
   std::string prompts;     // of runs: a file, or a folder of texts with answers (docs/studies.md)
+  bool chat = false;       // of runs: the prompts are messages in the model's chat template
   int answer_tokens = 16;  // of runs: the most that the model says
   std::string policies;    // specs, separated by commas
   std::string budgets;     // separated by commas

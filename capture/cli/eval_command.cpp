@@ -112,6 +112,7 @@ void add(CLI::App& app, Action& action) {
       run_eval);
   EvalRequest& request = options->request;
   add_model_options(*verb, request.model);
+  add_chat_options(*verb, request.model);
   add_choice_option(
       *verb, "--task", request.task,
       {{"needle", Evaluation::Task::needle}, {"perplexity", Evaluation::Task::perplexity}},

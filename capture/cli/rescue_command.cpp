@@ -211,6 +211,7 @@ void add(CLI::App& app, Action& action) {
       "Or results of kvloupe-capture eval --task needle or of a study: the prompt of one of its "
       "runs (--row), and that run's policy, budget and block unless they are given");
   add_case_options(*verb, results, options->from);
+  add_chat_options(*verb, request.model)->needs("--prompt");
   verb->add_option("--policy", options->policy, "A policy, such as keydiff+recent(10%)");
   verb->add_option(
       "--budget", options->budget,

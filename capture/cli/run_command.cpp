@@ -221,6 +221,8 @@ void add(CLI::App& app, Action& action) {
       "RULER or LongBench; -o names a folder for the traces, and existing traces are kept");
   prompt->require_option(1);
   add_case_options(*verb, results, options->from);
+  CLI::Option* chat = add_chat_options(*verb, request.model);
+  for (const char* ready : {"--ids", "--results", "--from"}) chat->excludes(ready);
   CLI::Option* prompt_length = verb->add_option("--prompt-length", request.prompt_length,
                                                 "With --ids: the first N ids are the prompt, the "
                                                 "others are given to the model after it")

@@ -35,6 +35,16 @@ void add_device_options(CLI::App& verb, std::string& device, int& threads,
   verb.add_option("--threads", threads, threads_help)->check(CLI::Range(1, 4096));
 }
 
+CLI::Option* add_chat_options(CLI::App& verb, ModelChoice& choice) {
+  CLI::Option* chat = verb.add_flag(
+      "--chat", choice.chat,
+      "Write each prompt as a message of the user with the model's own chat template, up to where "
+      "the model's answer begins");
+  verb.add_option("--system", choice.system, "With --chat: a message of the system before it")
+      ->needs(chat);
+  return chat;
+}
+
 CLI::Option* add_dtype_option(CLI::App& verb, std::string& dtype) {
   return verb
       .add_option("--dtype", dtype,

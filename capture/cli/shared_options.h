@@ -21,6 +21,8 @@ void add_tokenizer_option(CLI::App& verb, ModelChoice& choice);
 /// --device and --threads.
 void add_device_options(CLI::App& verb, std::string& device, int& threads,
                         const std::string& threads_help = "Threads for the model's products");
+/// --chat and --system.
+CLI::Option* add_chat_options(CLI::App& verb, ModelChoice& choice);
 CLI::Option* add_dtype_option(CLI::App& verb, std::string& dtype);
 /// --block; `tokens` checks it.
 CLI::Option* add_block_option(CLI::App& verb, int& block, const CLI::Validator& tokens);

@@ -26,8 +26,13 @@ int run_study_command(const StudyOptions& options) {
         options.device, options.threads > 0 ? options.threads : threads, options.model,
         [&report](const std::string& note) { report({note}); });
   };
-  run_study_as_started(options.study, options.results, options.shard, report, StudyPart::runs,
-                       make_worker);
+  StudyFile study = options.study;
+  study.change = [&](Study& changed) {
+    changed.chat = changed.chat || options.model.chat;
+    if (!options.model.system.empty()) changed.system = options.model.system;
+    check_task_policies(changed);
+  };
+  run_study_as_started(study, options.results, options.shard, report, StudyPart::runs, make_worker);
   return 0;
 }
 
@@ -50,6 +55,7 @@ void add(CLI::App& app, Action& action) {
                    "lines on standard error, json (one object per line on standard output) or none")
       ->capture_default_str();
   add_model_options(*verb, options->model, false);
+  add_chat_options(*verb, options->model);
   add_device_options(*verb, options->device, options->threads,
                      "Threads for the model's products in each process");
 }

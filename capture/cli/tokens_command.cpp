@@ -113,6 +113,8 @@ std::string encoded_prompts(const std::filesystem::path& path, const Tokenizer& 
       prompt.segments.push_back({prompt.text.size(), part[0].get<std::string>()});
       prompt.text += part[1].get<std::string>();
     }
+    const Segment& last = prompt.segments.back();
+    if (last.name == "answer") prompt.answer_begin = last.begin;
     const TokenSequence tokens = encode_prompt(prompt, tokenizer);
     Json segments = Json::array();
     for (const std::uint8_t segment : tokens.segment) segments.push_back(tokens.names[segment]);
@@ -125,7 +127,8 @@ int run_tokens(const TokensOptions& options) {
   check_output(
       options.json, options.model,
       {options.prompt.value_or(""), options.ids.value_or(""), options.prompts.value_or("")});
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.model.tokenizer_place());
+  const std::unique_ptr<Tokenizer> tokenizer =
+      open_tokenizer(options.model.tokenizer_place(), options.model.chat, options.model.system);
   if (options.prompts) {
     const std::string json = encoded_prompts(*options.prompts, *tokenizer);
     write_whole_file(options.json.empty() ? "-" : options.json, json);
@@ -148,11 +151,13 @@ void add(CLI::App& app, Action& action) {
                    "Folder with the model's tokenizer, or a GGUF file")
       ->required();
   add_tokenizer_option(*verb, options->model);
+  CLI::Option* chat = add_chat_options(*verb, options->model);
   CLI::Option_group* prompt =
       verb->add_option_group("Prompt", "The text to tokenise: one of these");
   prompt->add_option("--prompt", options->prompt, "Text file, as for run");
   prompt->add_option("--text", options->text, "The text itself");
-  prompt->add_option("--ids", options->ids, "File of decimal token ids, separated by white space");
+  prompt->add_option("--ids", options->ids, "File of decimal token ids, separated by white space")
+      ->excludes(chat);
   prompt->add_option(
       "--prompts", options->prompts,
       "JSON list of prompts, each a list of [segment, text]; writes their ids as JSON");

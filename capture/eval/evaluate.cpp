@@ -58,6 +58,8 @@ Study study_of(const EvalRequest& request, const NeedleTemplate& needles) {
   study.model = request.model.path.string();
   study.model_path = request.model.path;
   study.tasks = {std::move(task)};
+  study.chat = request.model.chat;
+  study.system = request.model.system;
   study.dtype = request.dtype;
   study.compact = request.positions == Positions::compact;
   study.probe = probe_name(request.probe.value_or(ProbeKind::repeat));
@@ -168,7 +170,8 @@ class Evaluator final : public OutcomeStore {
   }
 
   RunsForecast forecast() {
-    const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request_.model.tokenizer_place());
+    const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(
+        request_.model.tokenizer_place(), request_.model.chat, request_.model.system);
     const Haystack haystack(template_, *tokenizer, request_.seed);
     RunsForecast forecast;
     forecast.dtype = compute_type_name(type_);
@@ -215,6 +218,11 @@ class Evaluator final : public OutcomeStore {
     settings.block = request_.block;
     settings.compact = study_.compact;
     settings.seed = request_.seed;
+    if (request_.model.chat) {
+      const auto tokenizer =
+          open_tokenizer(request_.model.tokenizer_place(), true, request_.model.system);
+      settings.chat = tokenizer->chat->facts;
+    }
     settings.filler_sentences = static_cast<int>(template_.filler.size());
     if (request_.task == Task::needle) {
       settings.needles = request_.needles;

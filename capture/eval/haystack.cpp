@@ -32,6 +32,11 @@ int Haystack::tokens_in(const std::string& text) const {
   return static_cast<int>(tokenizer_.encode(text).size());
 }
 
+int Haystack::tokens_around() const {
+  const Prompt empty{{}, {{0, "context"}}, {}};
+  return static_cast<int>(encode_prompt(empty, tokenizer_).ids.size());
+}
+
 std::uint64_t Haystack::random(int length, int sample, std::uint64_t draw) const {
   std::uint64_t state = seed_;
   for (const std::uint64_t part :
@@ -52,7 +57,7 @@ NeedleTask Haystack::needle(const NeedleCase& wanted, int needles) const {
   std::vector<std::string> sentences;
   NeedleTask task;
   std::string question;
-  int room = wanted.length - (tokenizer_.bos() ? 1 : 0);
+  int room = wanted.length - tokens_around();
   for (int i = 0; i < needles; ++i) {
     const std::string& word =
         template_.words[(first_word + static_cast<std::uint64_t>(i)) % word_count];

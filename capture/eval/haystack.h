@@ -39,6 +39,7 @@ class Haystack {
 
  private:
   int tokens_in(const std::string& text) const;
+  int tokens_around() const;  // of a prompt: BOS, or what a chat template writes
   std::uint64_t random(int length, int sample, std::uint64_t draw) const;
 
   const NeedleTemplate& template_;

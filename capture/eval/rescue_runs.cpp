@@ -67,6 +67,8 @@ void take_text_prompt(const RescueRequest& request, const ModelConfig& config,
   prompt.ids = input.tokens.ids;
   prompt.tokenizer = std::move(input.tokenizer);
   prompt.name = request.prompt ? request.prompt->string() : request.sequence_name;
+  if (prompt.tokenizer && prompt.tokenizer->chat)
+    prompt.name += ", chat: " + prompt.tokenizer->chat->facts;
   prompt.sequence = std::move(input.tokens);
   TokenTable table{.ids = prompt.ids,
                    .segment = prompt.sequence.segment,

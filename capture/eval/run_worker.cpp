@@ -122,7 +122,8 @@ struct RunWorker::OpenModel {
         device(parse_device(device_name)),
         config(read_model_config(folder)),
         info(describe_model(config, folder)),
-        tokenizer(open_tokenizer(choice.tokenizer.empty() ? folder : choice.tokenizer)),
+        tokenizer(open_tokenizer(choice.tokenizer.empty() ? folder : choice.tokenizer, task.chat,
+                                 task.system)),
         needles(needle_template_of(folder, settings.needle_template, settings.filler)),
         transformer(load_transformer(folder, config, parse_compute_type(task.dtype, device), device,
                                      choice.weights)) {}

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <utility>
 
 namespace kvloupe {
@@ -13,6 +14,8 @@ struct ModelChoice {
   std::filesystem::path path;       // a folder in Hugging Face's layout, or a GGUF file
   std::filesystem::path tokenizer;  // a folder or GGUF file whose tokenizer is used; empty: its own
   WeightStorage weights = WeightStorage::automatic;
+  bool chat = false;   // prompts are messages in the model's chat template
+  std::string system;  // the message before them; empty: none
 
   ModelChoice() = default;
   ModelChoice(std::filesystem::path model) : path(std::move(model)) {}  // NOLINT: it is its path

@@ -472,6 +472,8 @@ CaptureSummary run_capture(const CaptureRequest& request, Progress& progress,
   check_space(request, plan);
   TraceWriterOptions options = plan.options;
   options.fingerprint = made.fingerprint;
+  const Tokenizer* tokenizer = made.input.tokenizer.get();
+  options.chat = tokenizer != nullptr && tokenizer->chat ? tokenizer->chat->facts : request.chat;
 
   // Opened before the weights are read: a target that cannot be written is found at once.
   TraceWriter writer(request.target, info, run, options);

@@ -34,10 +34,11 @@ struct CaptureRequest {
   std::optional<std::filesystem::path> ids = {};
   std::optional<TokenSequence> tokens = {};  // ready, with their segments
   std::filesystem::path tokens_of = {};      // the trace that they are of; empty: of none
-  std::optional<int> prompt_length = {};     // with ids and tokens: the rest is forced as generated
-  std::optional<int> question = {};          // with ids: where the segment "question" begins
-  int block = 128;                           // B; kWholePrompt: the prompt as one block
-  int generate = 0;                          // most tokens to generate
+  std::string chat = {};  // of tokens: how they were written as messages (ChatTemplate::facts)
+  std::optional<int> prompt_length = {};  // with ids and tokens: the rest is forced as generated
+  std::optional<int> question = {};       // with ids: where the segment "question" begins
+  int block = 128;                        // B; kWholePrompt: the prompt as one block
+  int generate = 0;                       // most tokens to generate
   /// Of tokens given after the prompt: the model also writes its own answer, in a second run of the
   /// prompt that is not written, and the trace holds the ids.
   bool own_answer = false;

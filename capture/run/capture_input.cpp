@@ -70,7 +70,8 @@ CaptureInput read_capture_input(const CaptureRequest& request, const ModelConfig
     Prompt prompt = request.prompt ? read_prompt(*request.prompt) : parse_text(*request.text);
     if (prompt.text.empty()) throw UsageError("--text: a prompt needs some text");
     input.notes = std::move(prompt.notes);
-    input.tokenizer = open_tokenizer(request.model.tokenizer_place());
+    input.tokenizer =
+        open_tokenizer(request.model.tokenizer_place(), request.model.chat, request.model.system);
     input.tokens = encode_prompt(prompt, *input.tokenizer);
     if (input.tokens.ids.empty()) throw UsageError("the prompt has no tokens; give some text");
     input.prompt_length = static_cast<int>(input.tokens.ids.size());

@@ -35,6 +35,7 @@ Prompt read_set_prompt(const PromptPlace& place) {
     prompt.segments.push_back({prompt.text.size(), name});
     prompt.text += text;
   }
+  prompt.answer_begin = prompt.text.size() - parts.prefix;
   std::string names;
   for (const std::string& name : parts.unread) {
     names += (names.empty() ? "" : ", ") + in_one_line(name, kLongestName);
@@ -112,6 +113,9 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
                      CaptureObserver& observer, const CaptureSetReport& report) {
   const c10::InferenceMode no_gradients;
   const std::map<std::string, PromptPlace> traces = traces_of(request.set);
+  const ModelChoice& choice = request.each.model;
+  const std::unique_ptr<Tokenizer> tokenizer =
+      open_tokenizer(choice.tokenizer_place(), choice.chat, choice.system);
   std::error_code error;
   fs::create_directories(request.folder, error);
   if (error) {
@@ -122,7 +126,6 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
   const ModelConfig config = read_model_config(request.each.model.path);
   const at::Device device = parse_device(request.each.device);
   const at::ScalarType type = parse_compute_type(request.each.dtype, device);
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(request.each.model.tokenizer_place());
   std::vector<const std::pair<const std::string, PromptPlace>*> missing;
   std::string fingerprint;
   for (const auto& trace : traces) {
@@ -152,6 +155,7 @@ void run_capture_set(const CaptureSetRequest& request, Progress& progress,
       if (noted.insert(note).second && report.note) report.note(note);
     }
     one.tokens = encode_prompt(prompt, *tokenizer);
+    if (tokenizer->chat) one.chat = tokenizer->chat->facts;
     const CaptureSummary summary = run_capture(one, progress, observer, &model);
     ++done;
     if (report.done) report.done(one.target, summary, done, total);

@@ -50,11 +50,13 @@ void TokenSequence::add(std::int32_t id, const std::string& name) {
   segment.push_back(static_cast<std::uint8_t>(found - names.begin()));
 }
 
-TokenSequence encode_prompt(const Prompt& prompt, const Tokenizer& tokenizer) {
+TokenSequence encode_prompt(const Prompt& given, const Tokenizer& tokenizer) {
+  const Prompt prompt = tokenizer.chat ? tokenizer.chat->apply(given) : given;
   TokenSequence sequence;
   const std::vector<EncodedToken> tokens = tokenizer.encode(prompt.text);
   const std::optional<std::int32_t> bos = tokenizer.bos();
-  if (bos && (tokens.empty() || tokens.front().id != *bos)) sequence.add(*bos, "special");
+  if (bos && !tokenizer.chat && (tokens.empty() || tokens.front().id != *bos))
+    sequence.add(*bos, "special");
   std::size_t segment = 0;
   for (const EncodedToken& token : tokens) {
     while (segment + 1 < prompt.segments.size() &&

@@ -25,7 +25,8 @@ struct TokenSequence {
 };
 
 /// BOS if the tokenizer has one and the text does not begin with it, then the prompt's tokens. A
-/// token belongs to the segment of its first byte, special tokens to "special".
+/// token belongs to the segment of its first byte, special tokens to "special". With the
+/// tokenizer's chat template what the template writes, which has the BOS where the model has one.
 TokenSequence encode_prompt(const Prompt& prompt, const Tokenizer& tokenizer);
 
 }  // namespace kvloupe

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "analysis/error.h"
+#include "capture/tokenizer/chat_template.h"
 
 namespace kvloupe {
 
@@ -36,6 +38,9 @@ class Tokenizer {
   virtual std::string piece_bytes(std::int32_t id) const = 0;
   /// The text of a sequence, without special tokens.
   virtual std::string decode(const std::vector<std::int32_t>& ids) const = 0;
+
+  /// With which encode_prompt() writes prompts as messages; null: it reads them as they are.
+  std::shared_ptr<const ChatTemplate> chat;
 };
 
 /// The tokenizer file is valid but has a part that kvloupe does not support.

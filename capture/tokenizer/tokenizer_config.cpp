@@ -44,6 +44,11 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
   }
   config.bos_token = read_token(root, "bos_token", path.string());
   config.eos_token = read_token(root, "eos_token", path.string());
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                           "cls_token", "mask_token"}) {
+    if (const auto token = read_token(root, name, path.string())) config.words[name] = *token;
+  }
+  config.chat_template = root.value("chat_template", nlohmann::json());
   return config;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,8 @@ struct TokenizerConfig {
   std::optional<bool> add_bos_token;
   std::optional<std::string> bos_token;
   std::optional<std::string> eos_token;
+  nlohmann::ordered_json words;  // these and the other special tokens, as chat templates name them
+  nlohmann::json chat_template;  // a text, or a list of objects with name and template
 };
 
 /// Throws FileError: unreadable, not a JSON object, a field of the wrong type.

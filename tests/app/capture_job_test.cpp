@@ -82,6 +82,11 @@ TEST_F(CaptureJob, TheCommandSaysEverything) {
   options_.prompt = CaptureOptions::Prompt::text;
   options_.text = "--help me";
   EXPECT_THAT(capture_command(options_, "c"), Contains("--text=--help me"));
+  EXPECT_THAT(capture_command(options_, "c"), Not(Contains("--chat")));
+  options_.chat = true;
+  EXPECT_THAT(capture_command(options_, "c"), Contains("--chat"));
+  options_.prompt = CaptureOptions::Prompt::trace;  // whose tokens are there already
+  EXPECT_THAT(capture_command(options_, "c"), Not(Contains("--chat")));
 }
 
 TEST_F(CaptureJob, SaysWhatARunTakesBeforeItStarts) {

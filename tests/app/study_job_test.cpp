@@ -59,6 +59,9 @@ TEST_F(StudyJob, AStudyOfRunsNamesModelAndPrompts) {
   options_.prompts = "/elsewhere/prompts.jsonl";
   auto study = nlohmann::json::parse(study_text(options_));
   EXPECT_EQ(study["model"], "model");
+  EXPECT_FALSE(study.contains("chat"));
+  options_.chat = true;
+  EXPECT_EQ(nlohmann::json::parse(study_text(options_))["chat"], true);
   EXPECT_EQ(study["tasks"][0]["prompts"][0], "/elsewhere/prompts.jsonl");
   EXPECT_FALSE(study.contains("traces"));
   options_.replays = true;

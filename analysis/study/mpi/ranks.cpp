@@ -40,18 +40,18 @@ int launched_processes(const Variable& variable) {
                   tasks));
 }
 
-void run_study_as_started(const std::filesystem::path& study, const std::filesystem::path& results,
+void run_study_as_started(const StudyFile& study, const std::filesystem::path& results,
                           const std::string& shard, const StudyRun::Report& report, StudyPart part,
                           const MakeWorker& make_worker) {
-  refuse_own_input(results, {study});
+  refuse_own_input(results, {study.path});
   const auto run = launched_processes() > 1 ? run_study_on_ranks : run_study;
   run(study, results, report, part, make_worker, shard.empty() ? Shard{} : parse_shard(shard));
 }
 
 #ifndef KVLOUPE_MPI
 
-void run_study_on_ranks(const std::filesystem::path&, const std::filesystem::path&,
-                        const StudyRun::Report&, StudyPart, const MakeWorker&, const Shard&) {
+void run_study_on_ranks(const StudyFile&, const std::filesystem::path&, const StudyRun::Report&,
+                        StudyPart, const MakeWorker&, const Shard&) {
   throw UsageError(
       "study: several processes were started, but this kvloupe was built without MPI; start one, "
       "which uses all cores");
@@ -138,7 +138,7 @@ int wait_for_any() {
 
 /// Answers every question until each of the workers has heard of the end. After a failure of its
 /// own it hands out nothing more, and throws that failure when all workers have stopped.
-void hand_out(int workers, const std::filesystem::path& study, const std::filesystem::path& results,
+void hand_out(int workers, const StudyFile& study, const std::filesystem::path& results,
               const StudyRun::Report& report, StudyPart part, const Shard& shard) {
   std::exception_ptr failure;
   std::unique_ptr<StudyRun> run;
@@ -190,7 +190,7 @@ void compute(const MakeWorker& make_worker, int threads) {
 }
 }  // namespace
 
-void run_study_on_ranks(const std::filesystem::path& study, const std::filesystem::path& results,
+void run_study_on_ranks(const StudyFile& study, const std::filesystem::path& results,
                         const StudyRun::Report& report, StudyPart part,
                         const MakeWorker& make_worker, const Shard& shard) {
   const Ranks ranks;

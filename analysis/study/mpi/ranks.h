@@ -23,7 +23,7 @@ int launched_processes(const Variable& variable = [](const char* name) {
 /// Runs a study, or `shard` ("3/10") of it, in this process, or with those that a launcher started
 /// beside it. Throws UsageError for an invalid shard, and the exceptions of both functions;
 /// FileError where the results would replace the study.
-void run_study_as_started(const std::filesystem::path& study, const std::filesystem::path& results,
+void run_study_as_started(const StudyFile& study, const std::filesystem::path& results,
                           const std::string& shard, const StudyRun::Report& report, StudyPart part,
                           const MakeWorker& make_worker);
 
@@ -31,7 +31,7 @@ void run_study_as_started(const std::filesystem::path& study, const std::filesys
 /// that reads the study file and writes results; all others compute. To be called once, by every
 /// process. Rank 0 throws what run_study() throws. Other ranks throw only for an outcome that
 /// cannot be sent. Throws UsageError where kvloupe was built without MPI.
-void run_study_on_ranks(const std::filesystem::path& study, const std::filesystem::path& results,
+void run_study_on_ranks(const StudyFile& study, const std::filesystem::path& results,
                         const StudyRun::Report& report, StudyPart part = StudyPart::replays,
                         const MakeWorker& make_worker = make_replay_worker,
                         const Shard& shard = {});

@@ -286,6 +286,12 @@ void CapturePanel::draw_model(const PanelContext& c) {
 void CapturePanel::draw_form(const PanelContext& c) {
   draw_model(c);
   draw_prompt(c);
+  if (options.prompt == CaptureOptions::Prompt::file ||
+      options.prompt == CaptureOptions::Prompt::text) {
+    ImGui::SetCursorPosX(c.px(kFormNames));
+    checkbox("as a message of a chat", options.chat, c.colours());
+    help_tooltip(c.fonts, kChatHelp);
+  }
   draw_policy(c);
   form_field(c, "block");
   ImGui::SetNextItemWidth(c.px(128));

@@ -12,6 +12,10 @@ namespace kvloupe::window {
 
 inline constexpr float kFormNames = 96.0F;  // where controls begin
 
+inline constexpr const char* kChatHelp =
+    "The prompt is what a user says, in the model's own chat template, and the model answers. For "
+    "models that were trained to chat";
+
 /// A line's name, and its control to follow as wide as is left less `button` pixels.
 void form_field(const PanelContext& c, const char* text, float button = 0.0F);
 

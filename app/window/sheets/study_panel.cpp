@@ -165,6 +165,9 @@ void StudyPanel::draw_form(const PanelContext& c) {
           options.prompts, FilePanel::Purpose::open_prompts,
           "In each text of a folder a line @@needle, @@question or @@answer starts that part; each "
           "line of the answer is right");
+    ImGui::SetCursorPosX(c.px(kFormNames));
+    checkbox("as messages of a chat", options.chat, c.colours());
+    help_tooltip(c.fonts, kChatHelp);
   }
   form_field(c, "policies");
   ImGui::PushFont(c.fonts.mono);

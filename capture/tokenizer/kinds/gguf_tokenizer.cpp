@@ -427,6 +427,15 @@ std::unique_ptr<Tokenizer> open_by_scores(const GgufMetadata& metadata) {
 
 }  // namespace
 
+std::unique_ptr<Tokenizer> reading_special_tokens(std::unique_ptr<Tokenizer> plain) {
+  const Tokenizer& own = *plain;
+  auto all = std::make_unique<WithAddedTokens>(std::move(plain), own.bos(), own.eos());
+  for (std::int32_t id = 0; id < own.size(); ++id) {
+    if (own.is_special(id) && !own.piece_bytes(id).empty()) all->add(own.piece_bytes(id), id, true);
+  }
+  return all;
+}
+
 bool has_gguf_tokenizer(const std::filesystem::path& path) {
   const GgufModel model(path);
   const std::string kind = model.metadata().text_if(kModel).value_or("none");

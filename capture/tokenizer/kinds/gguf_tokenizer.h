@@ -39,6 +39,9 @@ const GgufSplit* find_gguf_split(std::string_view name);
 /// UnsupportedTokenizer: another kind, or a way of splitting text that kvloupe does not know.
 std::unique_ptr<Tokenizer> open_gguf_tokenizer(const std::filesystem::path& path);
 
+/// The tokenizer, which also reads its special tokens where they are written in a text.
+std::unique_ptr<Tokenizer> reading_special_tokens(std::unique_ptr<Tokenizer> plain);
+
 /// Whether the file has a tokenizer, of whatever kind.
 bool has_gguf_tokenizer(const std::filesystem::path& path);
 
