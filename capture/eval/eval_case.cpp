@@ -106,6 +106,18 @@ EvalCase study_case(const EvalCaseRequest& request) {
   if (!needle) result.answers = answers;
   result.policy = item.policy;
   result.budget = item.budget;
+  const std::string context = context_of(item.trace);
+  if (context != item.trace && item.policy != kFullCache) {
+    // One compression for all questions: by the prompt with the first one.
+    result.budget = std::to_string(item.entries);
+    if (item.compression == compression_name(Compression::regular) &&
+        item.trace != context + ".q0") {
+      throw UsageError(fmt::format(
+          "--row {}: a later question about a context that was compressed with the first one; name "
+          "the item of that question, or run the study with context-only",
+          request.row));
+    }
+  }
   if (probe.is_string() && item.policy != kFullCache &&
       has_trait(parse_policy(item.policy), &PolicyTraits::reads_probe)) {
     result.probe = probe.get<std::string>();
