@@ -254,7 +254,9 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
   if (parts.questions == 0 && place.question >= 0)
     line.fail("has no questions any more; start again");
   // Who asks: the line itself, or one of its questions.
-  const Line asks = parts.questions > 0 ? line.question(place.question) : line;
+  const auto own =
+      parts.questions > 0 ? std::optional(line.question(place.question)) : std::nullopt;
+  const Line& asks = own ? *own : line;
   const auto add = [&](const char* name, std::string text) {
     if (!text.empty()) parts.segments.emplace_back(name, std::move(text));
   };
@@ -291,7 +293,7 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
   if (parts.segments.empty()) line.fail("has no text; a prompt needs some");
   const std::vector<std::string> needles = asks.texts("needle");
   parts.unread = asks.unread();
-  if (parts.questions > 0) {
+  if (own) {
     for (const std::string& name : line.unread()) parts.unread.push_back(name);
   }
   if (!needles.empty()) mark_needles(parts, needles);

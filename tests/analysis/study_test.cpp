@@ -135,7 +135,8 @@ TEST(ItemQueue, AWorkerStaysWithItsTraceAndTheDearestComesFirst) {
 TEST(ItemQueue, QuestionsAboutOneContextStayTogether) {
   StudyPlan plan;
   for (const char* name : {"answer: s#0.q0", "answer: s#0.q1", "answer: s#1.q0", "answer: t#1"}) {
-    plan.sources.push_back({name});
+    plan.sources.emplace_back();
+    plan.sources.back().name = name;
     for (int setting = 0; setting < 3; ++setting) {
       plan.items.push_back({});
       plan.items.back().trace = static_cast<int>(plan.sources.size()) - 1;
