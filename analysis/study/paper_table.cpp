@@ -255,23 +255,20 @@ class Filling {
     }
   }
 
-  /// In each column and budget the cells that are not below the best beyond chance: the interval of
-  /// the paired differences holds 0.
+  /// In each column the cells that are not below the best at their budget beyond chance: the
+  /// interval of the paired differences holds 0.
   void mark_ties(const Part& part, const std::vector<Place>& columns, std::size_t first) {
     for (std::size_t c = 0; c < columns.size(); ++c) {
       const std::size_t column = columns[c].task.value();
       const auto over = column == kAverageOf ? tasks_of(part) : std::vector{column};
-      const TableCell* best = nullptr;
+      std::map<std::string, const TableCell*> best;  // by budget
       for (std::size_t r = first; r < filled_.rows.size(); ++r) {
-        if (filled_.rows[r].first_of_part) {  // another budget
-          best = nullptr;
-          for (std::size_t s = r; best == nullptr && s < filled_.rows.size(); ++s) {
-            if (s > r && filled_.rows[s].first_of_part) break;
-            if (filled_.rows[s].cells[c].best) best = &filled_.rows[s].cells[c];
-          }
-        }
+        const TableCell& one = filled_.rows[r].cells[c];
+        if (one.best) best.emplace(one.budget, &one);
+      }
+      for (std::size_t r = first; r < filled_.rows.size(); ++r) {
         TableCell& one = filled_.rows[r].cells[c];
-        if (best == nullptr || one.best || !one.value || one.policy == kFullCache) continue;
+        if (!best.contains(one.budget) || one.best || !one.value) continue;
         std::vector<MeanInterval> apart;
         for (const std::size_t task : over) {
           const auto known = [&](const TableCell& of) {
@@ -280,9 +277,9 @@ class Filling {
                                               : found->second.by_prompt();
           };
           int pairs = 0;
-          if (const auto difference =
-                  paired_difference(known(*best), known(one), tasks_[task].measure.share, pairs))
-            apart.push_back(*difference);
+          const auto difference = paired_difference(known(*best[one.budget]), known(one),
+                                                    tasks_[task].measure.share, pairs);
+          if (difference) apart.push_back(*difference);
         }
         if (apart.size() != over.size()) continue;
         const MeanInterval all = apart.size() == 1 ? apart.front() : mean_of_means(apart);

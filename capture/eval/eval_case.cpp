@@ -106,15 +106,14 @@ EvalCase study_case(const EvalCaseRequest& request) {
   if (!needle) result.answers = answers;
   result.policy = item.policy;
   result.budget = item.budget;
-  const std::string context = context_of(item.trace);
-  if (context != item.trace && item.policy != kFullCache) {
-    // One compression for all questions: by the prompt with the first one.
-    result.budget = std::to_string(item.entries);
+  if (const std::string context = context_of(item.trace);
+      context != item.trace && item.policy != kFullCache) {
+    result.budget = std::to_string(item.entries);  // of the prompt with the first question
     if (item.compression == compression_name(Compression::regular) &&
-        item.trace != context + ".q0") {
+        !item.trace.ends_with(".q0")) {
       throw UsageError(fmt::format(
-          "--row {}: a later question about a context that was compressed with the first one; name "
-          "the item of that question, or run the study with context-only",
+          "--row {}: is a later question after the first one's compression; name the item of the "
+          "first, or run the study with context-only",
           request.row));
     }
   }

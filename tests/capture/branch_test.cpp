@@ -47,7 +47,7 @@ struct BranchedRuns : testing::Test {
       said << run.choice() << "/" << run.length() << "\n";
     };
     run.read(std::span(ids).subspan(kCommon, 20), cut, progress_);
-    for (int at = kCommon + 20; at < kCommon + 32; ++at) {
+    for (int at = kCommon + 20; at < kCommon + 25; ++at) {
       say();
       run.read(std::span(ids).subspan(static_cast<std::size_t>(at), 1), cut, progress_);
     }

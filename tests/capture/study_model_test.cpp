@@ -419,68 +419,67 @@ TEST_F(RunStudyTest, ManyQuestionsAreAnsweredAsEachOneAlone) {
   write_file(folder_ / "alone.jsonl", alone);
   const auto study = [&](const char* prompts, const char* compression) {
     write_file(folder_ / "study.json",
-               fmt::format(R"({{"model": "model", "dtype": "f32", "prompts": ["{}"],
+               fmt::format(R"json({{"model": "model", "dtype": "f32", "prompts": ["{}"],
                    "policies": ["snapkv(4)", "h2o+recent(2)", "keydiff+quant(4,group=8,residual=4)",
                                 "epikv"], "budgets": [20], "blocks": [16],
-                   "compression": "{}", "tasks": [{{"task": "answer", "tokens": 12}}]
-  }
-})",
+                   "compression": "{}", "tasks": [{{"task": "answer", "tokens": 12}}]}})json",
                            prompts, compression));
-};
-const auto said = [&](const char* results, const std::string& prompt) {
-  StudyResults file(folder_ / results);
-  std::map<std::string, std::string> answers;
-  for (const StudyResults::Item& item : file.items()) {
-    EXPECT_EQ(item.state, "done") << item.problem;
-    if (item.trace == "answer: " + prompt)
-      answers[item.policy] = fmt::format("{} {}", file.prompt(item.number).answer, item.entries);
+  };
+  const auto said = [&](const char* results, const std::string& prompt) {
+    StudyResults file(folder_ / results);
+    std::map<std::string, std::string> answers;
+    for (const StudyResults::Item& item : file.items()) {
+      EXPECT_EQ(item.state, "done") << item.problem;
+      if (item.trace == "answer: " + prompt)
+        answers[item.policy] = fmt::format("{} {}", file.prompt(item.number).answer, item.entries);
+    }
+    EXPECT_EQ(answers.size(), 5U) << prompt;
+    return answers;
+  };
+  study("many.jsonl", "context-only");
+  run("many.sqlite");
+  study("alone.jsonl", "context-only");
+  run("alone.sqlite");
+  for (int question = 0; question < 3; ++question) {
+    auto one = said("many.sqlite", fmt::format("many.jsonl#0.q{}", question));
+    auto other = said("alone.sqlite", fmt::format("alone.jsonl#{}", question));
+    one.erase("full"), other.erase("full");
+    EXPECT_EQ(one, other) << questions[static_cast<std::size_t>(question)];
   }
-  EXPECT_EQ(answers.size(), 5U) << prompt;
-  return answers;
-};
-study("many.jsonl", "context-only");
-run("many.sqlite");
-study("alone.jsonl", "context-only");
-run("alone.sqlite");
-for (int question = 0; question < 3; ++question) {
-  auto one = said("many.sqlite", fmt::format("many.jsonl#0.q{}", question));
-  auto other = said("alone.sqlite", fmt::format("alone.jsonl#{}", question));
-  one.erase("full"), other.erase("full");
-  EXPECT_EQ(one, other) << questions[static_cast<std::size_t>(question)];
-}
-// Hidden states are compared with the full cache's run of the same question.
-const auto of = [&](const char* results, const char* prompt) {
-  const StudyTable table = read_study_table(folder_ / results);
-  const int m = table.measure("answer_hidden_distance");
-  for (std::size_t i = 0; i < table.items.size(); ++i) {
-    if (table.items[i].trace == prompt && table.items[i].policy == "snapkv(4)")
-      return table.values[static_cast<std::size_t>(m)][i];
-  }
-  return std::nan("");
-};
-EXPECT_EQ(of("many.sqlite", "answer: many.jsonl#0.q2"),
-          of("alone.sqlite", "answer: alone.jsonl#2"));
-study("many.jsonl", "regular");
-run("seen.sqlite");
-study("alone.jsonl", "regular");
-run("each.sqlite");
-EXPECT_EQ(said("seen.sqlite", "many.jsonl#0.q0"), said("each.sqlite", "alone.jsonl#0"));
-EXPECT_NE(said("seen.sqlite", "many.jsonl#0.q1"), said("each.sqlite", "alone.jsonl#1"));
-// A later question follows the first one, without its answer.
-StudyResults file(folder_ / "seen.sqlite");
-const auto items = file.items();
-const auto later = std::find_if(items.begin(), items.end(), [](const auto& item) {
-  return item.trace.ends_with("#0.q1") && item.policy == "snapkv(4)";
-});
-const EvalCaseRequest wanted{
-    .results = folder_ / "seen.sqlite", .row = later->number, .model = ModelChoice{kStudiedModel}};
-EXPECT_THAT(error_of<UsageError>([&] { eval_case(wanted); }), HasSubstr("a later question"));
-// A study that lost a part goes on; means are over questions, intervals over contexts.
-std::vector<SummaryRow> rows = summarise(file);
-const auto row = std::find_if(rows.begin(), rows.end(),
-                              [](const SummaryRow& one) { return one.policy == "epikv"; });
-EXPECT_EQ(row->traces, 4);
-EXPECT_EQ(row->contexts, 2);
+  // Hidden states are compared with the full cache's run of the same question.
+  const auto of = [&](const char* results, const char* prompt) {
+    const StudyTable table = read_study_table(folder_ / results);
+    const int m = table.measure("answer_hidden_distance");
+    for (std::size_t i = 0; i < table.items.size(); ++i) {
+      if (table.items[i].trace == prompt && table.items[i].policy == "snapkv(4)")
+        return table.values[static_cast<std::size_t>(m)][i];
+    }
+    return std::nan("");
+  };
+  EXPECT_EQ(of("many.sqlite", "answer: many.jsonl#0.q2"),
+            of("alone.sqlite", "answer: alone.jsonl#2"));
+  study("many.jsonl", "regular");
+  run("seen.sqlite");
+  study("alone.jsonl", "regular");
+  run("each.sqlite");
+  EXPECT_EQ(said("seen.sqlite", "many.jsonl#0.q0"), said("each.sqlite", "alone.jsonl#0"));
+  EXPECT_NE(said("seen.sqlite", "many.jsonl#0.q1"), said("each.sqlite", "alone.jsonl#1"));
+  // A later question follows the first one, without its answer.
+  StudyResults file(folder_ / "seen.sqlite");
+  const auto items = file.items();
+  const auto later = std::find_if(items.begin(), items.end(), [](const auto& item) {
+    return item.trace.ends_with("#0.q1") && item.policy == "snapkv(4)";
+  });
+  const EvalCaseRequest wanted{.results = folder_ / "seen.sqlite",
+                               .row = later->number,
+                               .model = ModelChoice{kStudiedModel}};
+  EXPECT_THAT(error_of<UsageError>([&] { eval_case(wanted); }), HasSubstr("a later question"));
+  // Means are over questions, intervals over contexts.
+  std::vector<SummaryRow> rows = summarise(file);
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [](const SummaryRow& one) { return one.policy == "epikv"; });
+  EXPECT_EQ(row->traces, 4);
+  EXPECT_EQ(row->contexts, 2);
 }
 
 TEST_F(RunStudyTest, TheModelWritesAsACaptureDoesAndItsLoopsAreCounted) {
