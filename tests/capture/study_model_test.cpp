@@ -470,9 +470,10 @@ TEST_F(RunStudyTest, ManyQuestionsAreAnsweredAsEachOneAlone) {
   const auto later = std::find_if(items.begin(), items.end(), [](const auto& item) {
     return item.trace.ends_with("#0.q1") && item.policy == "snapkv(4)";
   });
-  const EvalCaseRequest wanted{.results = folder_ / "seen.sqlite",
-                               .row = later->number,
-                               .model = ModelChoice{kStudiedModel}};
+  EvalCaseRequest wanted;
+  wanted.results = folder_ / "seen.sqlite";
+  wanted.row = later->number;
+  wanted.model = ModelChoice{kStudiedModel};
   EXPECT_THAT(error_of<UsageError>([&] { eval_case(wanted); }), HasSubstr("a later question"));
   // Means are over questions, intervals over contexts.
   std::vector<SummaryRow> rows = summarise(file);
