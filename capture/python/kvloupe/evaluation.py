@@ -526,7 +526,8 @@ class _Runs:
             raise KvloupeError(f"{source.name}: {count + prompt.answer_tokens} tokens, but the model has positions for {longest}")
         self._first = prompt.first or count
         self._block = min(item.block, self._first)
-        self._end = prompt.common or prompt.question if study.compression == "context-only" and self._task != "perplexity" else count
+        only = study.compression == "context-only" and self._task != "perplexity"
+        self._end = prompt.common or (prompt.question if only else count)
         lengths = [[name, len(list(group))] for name, group in itertools.groupby(prompt.segments)]
         self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": lengths,
                                    "answer_tokens": prompt.answer_tokens, "probe": "repeat", "fingerprint": study.fingerprint},
