@@ -55,7 +55,7 @@ std::string table_cell(std::string text) {
 }
 
 std::string latex_text(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 35> kSpelled = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kSpelled = {
       {{"\\", "\\textbackslash{}"},
        {"~", "\\textasciitilde{}"},
        {"^", "\\textasciicircum{}"},
@@ -88,6 +88,7 @@ std::string latex_text(std::string_view text) {
        {"–", "--"},
        {"…", "\\dots{}"},
        {"†", "$^{\\dagger}$"},
+       {"≈", "$\\approx$"},
        {"−", "$-$"},
        {"\u00A0", "~"},      // a space that does not break
        {"\u2009", "\\,"}}};  // the thin space between thousands

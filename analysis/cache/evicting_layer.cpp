@@ -116,6 +116,15 @@ RoundedRows EvictingLayer::carry_out(int head, const HeadDecision& decision) {
   return cache.quantise(*quantisation_, values_are_keys_);
 }
 
+EvictingLayer::State EvictingLayer::state(bool acts) const {
+  return {acts && policy_ ? policy_->copy() : nullptr, heads_};
+}
+
+void EvictingLayer::go_on_from(const State& state) {
+  policy_ = state.policy ? state.policy->copy() : nullptr;
+  heads_ = state.heads;
+}
+
 void mark_gone(const HeadDecision& decision, const HeadCache& cache, int step,
                std::vector<std::int32_t>& evicted_at) {
   const CacheView whole = cache.whole();

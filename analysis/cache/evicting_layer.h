@@ -55,6 +55,15 @@ class EvictingLayer {
   /// called for several heads at the same time.
   RoundedRows carry_out(int head, const HeadDecision& decision);
 
+  /// What steps change: from there the layer can go on again, with other tokens. `acts`: whether
+  /// the policy will act again; if not, its own state is left out. Throws CannotCopy.
+  struct State {
+    std::unique_ptr<LayerPolicy> policy;
+    std::vector<HeadCache> heads;
+  };
+  State state(bool acts) const;
+  void go_on_from(const State& state);
+
   const HeadCache& head(int head) const { return heads_[static_cast<std::size_t>(head)]; }
 
  private:

@@ -352,10 +352,11 @@ KVLOUPE_ENGINE_EXPORT void kvloupe_engine_sweep_describe(const kvloupe_engine_sw
    - needle_template, of a model's folder or NULL: null; the fields of its needle.json
    - read_text: null; the text of the file
    - find_prompts, of a file or folder: its name; [{"name", "path", "identity", "line" (-1: all of
-     the file), "at" (bytes before the line)}, ...]
-   - read_prompt: [line, at]; {"segments": [[name, text], ...], "answers", "rules", "unread": fields
-   without a use, "doubt": why its score may mislead, "notes": of a prompt file}
-   - parse_prompt: [line, text]; the same of a line that the file need not have
+     the file), "at" (bytes before the line), "question" (-1: the line is one prompt)}, ...]
+   - read_prompt: [line, at, perhaps question]; {"segments": [[name, text], ...], "answers",
+     "rules", "unread": fields without a use, "doubt": why its score may mislead, "questions": of
+     the line, "notes": of a prompt file}
+   - parse_prompt: [line, text, perhaps question]; the same of a line that the file need not have
    - results_table, of a results file: whether by head; {"settings": [[name, value], ...],
      "measures", "items": [[state, tokens of the prompt, task, prompt, policy, budget, entries,
    block, compression, seconds, expected, answer], ...], "values": [[item, layer, head, measure,

@@ -17,8 +17,8 @@
 namespace kvloupe {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NeedleTemplate, needle, question, words, lowest, highest, filler,
                                    answer_tokens)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptPlace, name, path, line, at)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptParts, segments, answers, rules, unread, doubt)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptPlace, name, path, line, at, question)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromptParts, segments, answers, rules, unread, doubt, questions)
 
 namespace engine {
 namespace {
@@ -55,6 +55,7 @@ Json parts_of_file(const std::string& path) {
 
 Json answer(const std::string& function, const std::string& path, const Json& given) {
   const auto texts = [&] { return given.at(1).get<std::vector<std::string>>(); };
+  const auto asked = [&] { return given.size() > 2 ? given.at(2).get<int>() : -1; };
   if (function == "first_number") return first_number(given);
   if (function == "has_answer") return has_answer(given.at(0).get<std::string>(), texts());
   if (function == "found_share") return found_share(given.at(0).get<std::string>(), texts());
@@ -73,11 +74,12 @@ Json answer(const std::string& function, const std::string& path, const Json& gi
     return path.empty() ? general_needle_template() : needle_template_of(path, {}, {});
   if (function == "read_text") return read_text(path);
   if (function == "find_prompts") return places(path, given);
-  if (function == "parse_prompt") return parse_prompt_line({"", path, given.at(0)}, given.at(1));
+  if (function == "parse_prompt")
+    return parse_prompt_line({"", path, given.at(0), 0, asked()}, given.at(1));
   if (function == "results_table") return results_table(path, given);
   if (function != "read_prompt") throw UsageError(function + ": is not a function");
   if (given.at(0) < 0) return parts_of_file(path);
-  return read_prompt_line({"", path, given.at(0), given.at(1)});
+  return read_prompt_line({"", path, given.at(0), given.at(1), asked()});
 }
 }  // namespace
 }  // namespace engine

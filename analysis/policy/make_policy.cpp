@@ -5,7 +5,6 @@
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/composed_policy.h"
-#include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/kit/stages.h"
 #include "analysis/policy/kit/top_selection.h"
 #include "analysis/policy/policy_catalog.h"
@@ -93,16 +92,12 @@ struct AddToStages {
 
 PolicyStages make_stages(const PolicySpec& spec, const LayerContext& context) {
   PolicyStages stages;
-  stages.allocation = std::make_unique<UniformAllocation>();
-  stages.selection = std::make_unique<TopSelection>();
+  stages.allocation = make_copyable<UniformAllocation>();
+  stages.selection = make_copyable<TopSelection>();
   for (const SpecPart& part : spec.parts) {
     std::visit(AddToStages{part, context, stages}, entry_of(part).builder);
   }
-  if (auto* needs = dynamic_cast<NeedsKnownScores*>(stages.allocation.get())) {
-    auto* knows = dynamic_cast<KnowsScores*>(stages.score.get());
-    if (knows == nullptr) throw std::logic_error("policy: a score that is not known beforehand");
-    needs->by(*knows);
-  }
+  stages.link();
   return stages;
 }
 }  // namespace
@@ -144,12 +139,12 @@ std::unique_ptr<LayerPolicy> make_layer_policy(const PolicySpec& spec, const Lay
       if (removal != nullptr) removals.push_back(removal->make(part, context));
     }
     if (removals.empty()) return policy;
-    return std::make_unique<PolicyWithRemovals>(std::move(policy), std::move(removals));
+    return make_copyable<PolicyWithRemovals>(std::move(policy), std::move(removals));
   }
   if (entry.as<ScoreBuilder>() == nullptr) {
     throw UsageError("policy: '" + entry.name + "' is not a score");
   }
-  return std::make_unique<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
+  return make_copyable<ComposedPolicy>(entry.name, context, options, make_stages(spec, context));
 }
 
 void check_limits(const PolicySpec& spec, const ModelInfo& model, int budget, int tokens) {

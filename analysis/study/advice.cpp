@@ -91,6 +91,7 @@ std::vector<std::vector<double>> losses_of(const MeasureTable& table, std::size_
                                            const std::vector<std::size_t>& order,
                                            const LossOf& loss) {
   std::vector<std::vector<double>> losses(order.size());
+  std::vector<std::string> prompts;
   for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
     const double full = loss.over_full ? table.full[prompt] : 0.0;
     std::vector<double> own;
@@ -99,7 +100,10 @@ std::vector<std::vector<double>> losses_of(const MeasureTable& table, std::size_
         !std::all_of(own.begin(), own.end(), [](double value) { return std::isfinite(value); }))
       continue;
     for (std::size_t b = 0; b < own.size(); ++b) losses[b].push_back(loss(own[b], full));
+    prompts.push_back(table.prompts[prompt]);
   }
+  // Questions about one context are not drawn independently: a context counts once.
+  for (std::vector<double>& own : losses) own = context_means(own, contexts_of(prompts));
   return losses;
 }
 

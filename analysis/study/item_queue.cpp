@@ -11,14 +11,23 @@ namespace kvloupe {
 
 ItemQueue::ItemQueue(const StudyPlan& plan, const std::vector<int>& waiting) : plan_(plan) {
   const auto cost = [&](int item) { return plan.items.at(static_cast<std::size_t>(item)).cost; };
+  std::map<int, int> first_of;  // item, by source: its place among the source's items follows
+  for (std::size_t i = 0; i < plan.items.size(); ++i)
+    first_of.emplace(plan.items[i].trace, static_cast<int>(i));
+  const auto place = [&](int item) {
+    const int source = plan.items[static_cast<std::size_t>(item)].trace;
+    return std::pair(item - first_of.at(source), source);
+  };
   for (const int item : waiting) {
-    OfTrace& own = traces_[plan.items.at(static_cast<std::size_t>(item)).trace];
+    const int source = plan.items.at(static_cast<std::size_t>(item)).trace;
+    OfTrace& own = traces_[plan.first_of_context(source)];
     own.items.push_back(item);
     own.cost += cost(item);
   }
   for (auto& [trace, own] : traces_) {
-    std::sort(own.items.begin(), own.items.end(),
-              [&](int a, int b) { return std::pair(cost(a), b) < std::pair(cost(b), a); });
+    std::sort(own.items.begin(), own.items.end(), [&](int a, int b) {
+      return std::pair(cost(a), place(b)) < std::pair(cost(b), place(a));
+    });
   }
 }
 
@@ -70,9 +79,15 @@ std::vector<int> items_of_shard(const StudyPlan& plan, const std::vector<int>& i
   double all = 0.0, before = 0.0;
   for (const int item : items) all += cost(item);
   std::vector<int> own;
+  int place = 0, context = -1;
   for (const int item : items) {
     const double middle = (before + cost(item) / 2) / all;
-    const int place = std::min(static_cast<int>(middle * shard.count), shard.count - 1);
+    const int source = plan.items[static_cast<std::size_t>(item)].trace;
+    const int first = plan.first_of_context(source);
+    // All questions about a context go where the first one goes.
+    if (first == source || first != context)
+      place = std::min(static_cast<int>(middle * shard.count), shard.count - 1);
+    context = first;
     if (place + 1 == shard.number) own.push_back(item);
     before += cost(item);
   }

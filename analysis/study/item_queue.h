@@ -12,7 +12,8 @@ namespace kvloupe {
 /// The items that wait, and who gets which. A worker stays with a trace while the trace has items,
 /// so that few processes read the same file; then it gets the trace with the most work left that
 /// nobody has; when every trace has a worker, it helps at the trace with the most work left. Within
-/// a trace the dearest item comes first, of equal ones the first of the plan.
+/// a trace the dearest item comes first, of equal ones the first of the plan. Questions about one
+/// context are as one trace, those of one setting follow each other.
 class ItemQueue {
  public:
   /// `waiting`: numbers of items in the plan. The plan must outlive the queue.

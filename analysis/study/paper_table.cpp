@@ -15,6 +15,7 @@
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
+#include "analysis/study/summary.h"
 #include "analysis/text.h"
 
 namespace kvloupe {
@@ -67,6 +68,18 @@ struct Task {
   std::string name() const { return measure.title + ", " + set; }
 };
 
+/// The known values of a cell, with the prompt of each.
+struct Known {
+  std::vector<double> values;
+  std::vector<std::string> prompts;
+
+  std::map<std::string, double> by_prompt() const {
+    std::map<std::string, double> result;
+    for (std::size_t i = 0; i < values.size(); ++i) result.emplace(prompts[i], values[i]);
+    return result;
+  }
+};
+
 /// A results file, as tables need it.
 struct Part {
   StudyTable study;
@@ -76,7 +89,7 @@ struct Part {
   std::vector<std::string> policies, budgets;  // in the file's order
   std::vector<std::set<std::string>> prompts;  // [tasks]
   /// By task, policy and budget; the full cache has budget "full".
-  std::map<std::tuple<std::size_t, std::string, std::string>, std::vector<double>> values;
+  std::map<std::tuple<std::size_t, std::string, std::string>, Known> values;
 
   std::size_t place(const Task& task) const {
     return static_cast<std::size_t>(std::find(tasks.begin(), tasks.end(), task) - tasks.begin());
@@ -165,8 +178,10 @@ void take_measure(Part& part, const std::string& name, const std::string& block)
       add_new(part.policies, item.policy);
       add_new(part.budgets, item.budget);
     }
-    if (std::isfinite(value))
-      part.values[{part.place(task), item.policy, item.budget}].push_back(value);
+    if (!std::isfinite(value)) continue;
+    Known& known = part.values[{part.place(task), item.policy, item.budget}];
+    known.values.push_back(value);
+    known.prompts.push_back(item.trace);
   }
 }
 
@@ -182,15 +197,15 @@ constexpr std::size_t kAverageOf = 1'000'000, kAllPrompts = kAverageOf + 1;
 class Filling {
  public:
   Filling(const PaperTable& table, std::vector<Part> parts, std::string block)
-      : parts_(std::move(parts)) {
+      : parts_(std::move(parts)), policies_(table.policies) {
     filled_.table = &table;
     filled_.block = std::move(block);
     for (const Part& part : parts_) {
       for (const Task& task : part.tasks) add_new(tasks_, task);
       for (const std::string& budget : part.budgets) add_new(budgets_, budget);
     }
-    for (const PaperPolicy& policy : table.policies)
-      specs_[&policy] = parse_policy(policy.spec).text();
+    if (is(PaperLayout::board)) take_policies();
+    for (const PaperPolicy& policy : policies_) specs_[&policy] = parse_policy(policy.spec).text();
     averaged_ = tasks_.size() > 1 && std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& t) {
                   const StudyMeasure &a = t.measure, &b = tasks_.front().measure;
                   return a.share == b.share && a.better == b.better && a.unit == b.unit;
@@ -206,7 +221,9 @@ class Filling {
         FilledTable::Row& filled = filled_.rows.emplace_back();
         filled.model = part.model;
         filled.compression = part.compression;
-        filled.first_of_part = filled_.rows.size() == first + 1;
+        filled.first_of_part =
+            filled_.rows.size() == first + 1 || (is(PaperLayout::board) && !row.policy);
+        if (is(PaperLayout::board)) filled.budget = removed_text(row.upper);
         filled.labels = {row.label};
         if (filled_.upper.front().span > 1) filled.labels.push_back(row.upper);
         for (const Place& column : columns) {
@@ -216,12 +233,61 @@ class Filling {
         }
       }
       mark_best(first);
+      if (is(PaperLayout::board)) mark_ties(part, columns, first);
     }
     add_notes();
     return std::move(filled_);
   }
 
  private:
+  /// The policies of the results, those that are chance last.
+  void take_policies() {
+    for (const bool chance : {false, true}) {
+      for (const Part& part : parts_) {
+        for (const std::string& policy : part.policies) {
+          const PaperPolicy one{policy, (chance ? "chance: " : "") + policy, ""};
+          if ((parse_policy(policy).score().name == "random") == chance &&
+              std::none_of(policies_.begin(), policies_.end(),
+                           [&](const PaperPolicy& other) { return other.spec == policy; }))
+            policies_.push_back(one);
+        }
+      }
+    }
+  }
+
+  /// In each column the cells that are not below the best at their budget beyond chance: the
+  /// interval of the paired differences holds 0.
+  void mark_ties(const Part& part, const std::vector<Place>& columns, std::size_t first) {
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const std::size_t column = columns[c].task.value();
+      const auto over = column == kAverageOf ? tasks_of(part) : std::vector{column};
+      std::map<std::string, const TableCell*> best;  // by budget
+      for (std::size_t r = first; r < filled_.rows.size(); ++r) {
+        const TableCell& one = filled_.rows[r].cells[c];
+        if (one.best) best.emplace(one.budget, &one);
+      }
+      for (std::size_t r = first; r < filled_.rows.size(); ++r) {
+        TableCell& one = filled_.rows[r].cells[c];
+        if (!best.contains(one.budget) || one.best || !one.value) continue;
+        std::vector<MeanInterval> apart;
+        for (const std::size_t task : over) {
+          const auto known = [&](const TableCell& of) {
+            const auto found = part.values.find({part.place(tasks_[task]), of.policy, of.budget});
+            return found == part.values.end() ? std::map<std::string, double>()
+                                              : found->second.by_prompt();
+          };
+          int pairs = 0;
+          const auto difference = paired_difference(known(*best[one.budget]), known(one),
+                                                    tasks_[task].measure.share, pairs);
+          if (difference) apart.push_back(*difference);
+        }
+        if (apart.size() != over.size()) continue;
+        const MeanInterval all = apart.size() == 1 ? apart.front() : mean_of_means(apart);
+        one.ties = all.low <= 0.0 && all.high >= 0.0;
+      }
+    }
+  }
+
   const PaperTable& table() const { return *filled_.table; }
   bool is(PaperLayout layout) const { return table().layout == layout; }
 
@@ -229,9 +295,17 @@ class Filling {
   /// budgets.
   std::vector<Place> places(bool down, const Part& part) const {
     std::vector<Place> places;
+    if (is(PaperLayout::board) && down) {
+      for (const std::string& budget : budgets_) {
+        places.push_back({nullptr, "", {}, budget, "full"});
+        for (const PaperPolicy& policy : policies_)
+          places.push_back({&policy, budget, {}, budget, policy.label});
+      }
+      return places;
+    }
     const bool tasks_down = is(PaperLayout::settings_across);
     if (is(PaperLayout::policies_across)) {
-      for (const PaperPolicy& policy : table().policies) {
+      for (const PaperPolicy& policy : policies_) {
         if (!down) places.push_back({&policy, "", kAllPrompts, policy.group, policy.label});
       }
       for (const std::string& budget : budgets_) {
@@ -249,10 +323,10 @@ class Filling {
       places.push_back({nullptr, "", {}, down ? "" : "Full cache", down ? part.model : ""});
       std::vector<std::string> groups;
       const auto group_of = [&](const PaperPolicy& one) { return down ? one.label : one.group; };
-      for (const PaperPolicy& policy : table().policies) add_new(groups, group_of(policy));
+      for (const PaperPolicy& policy : policies_) add_new(groups, group_of(policy));
       for (const std::string& group : groups) {
         for (const std::string& budget : budgets_) {
-          for (const PaperPolicy& policy : table().policies) {
+          for (const PaperPolicy& policy : policies_) {
             if (group_of(policy) != group) continue;
             const bool named = !down || budget == budgets_.front();
             places.push_back({&policy,
@@ -271,7 +345,8 @@ class Filling {
   std::vector<std::size_t> tasks_of(const Part& part) const {
     std::vector<std::size_t> own;
     for (std::size_t t = 0; t < tasks_.size(); ++t) {
-      if (is(PaperLayout::tasks_across) || part.place(tasks_[t]) < part.tasks.size())
+      if (is(PaperLayout::tasks_across) || is(PaperLayout::board) ||
+          part.place(tasks_[t]) < part.tasks.size())
         own.push_back(t);
     }
     return own;
@@ -315,17 +390,22 @@ class Filling {
     cell.column = all ? measure.title : shown.name();
     cell.measure = measure.name;
     cell.better = measure.better;
-    std::vector<double> values;
+    Known known;
     for (std::size_t t = 0; t < part.tasks.size(); ++t) {
       if (all ? part.tasks[t].measure.name != measure.name : part.tasks[t] != shown) continue;
       cell.wanted += static_cast<int>(part.prompts[t].size());
       const auto found = part.values.find({t, cell.policy, cell.budget});
-      if (found != part.values.end())
-        values.insert(values.end(), found->second.begin(), found->second.end());
+      if (found == part.values.end()) continue;
+      const auto append = [](auto& to, const auto& from) {
+        to.insert(to.end(), from.begin(), from.end());
+      };
+      append(known.values, found->second.values);
+      append(known.prompts, found->second.prompts);
     }
-    cell.prompts = static_cast<int>(values.size());
-    if (values.empty()) return cell;
-    const MeanInterval mean = mean_interval(values, measure.share);
+    cell.prompts = static_cast<int>(known.values.size());
+    if (known.values.empty()) return cell;
+    const MeanInterval mean =
+        mean_interval(known.values, measure.share, contexts_of(known.prompts));
     const double scale = measure.share && table().percent ? 100.0 : 1.0;
     cell.value = {mean.mean * scale, mean.low * scale, mean.high * scale};
     cell.interval = std::isfinite(mean.low);
@@ -400,7 +480,12 @@ class Filling {
         if (std::count(specs.begin(), specs.end(), policy) == 0) add_new(others, policy);
       }
     }
-    bool missing = false, partial = false, shares = false;
+    bool missing = false, partial = false, shares = false, shared = false;
+    for (const Part& part : parts_) {
+      for (const auto& [cell, known] : part.values)
+        shared |=
+            context_means(known.values, contexts_of(known.prompts)).size() < known.values.size();
+    }
     for (const FilledTable::Row& row : filled_.rows) {
       for (const TableCell& one : row.cells) {
         missing = missing || !one.value;
@@ -422,7 +507,17 @@ class Filling {
              fmt::format("Prompts: {}.", fmt::join(counts, "; ")),
              fmt::format("Model: {}. Blocks of {}; compression: {}.", fmt::join(models, ", "),
                          filled_.block, fmt::join(compressions, ", "))};
-    if (budgets_.size() == 1) notes.push_back("Budget: " + budgets_.front() + ".");
+    if (is(PaperLayout::board)) {
+      std::vector<std::string> scores;
+      for (const Task& task : tasks_) add_new(scores, task.measure.name);
+      notes.insert(notes.begin(), fmt::format("Score: {}.", fmt::join(scores, ", ")));
+      notes.emplace_back(
+          "Removed: the share of the prompt's entries that leave the cache. ≈: not below the best "
+          "beyond chance (paired 95 % interval).");
+    } else if (budgets_.size() == 1) {
+      notes.push_back("Budget: " + budgets_.front() + ".");
+    }
+    if (shared) notes.emplace_back("Intervals resample the contexts that questions share.");
     notes.push_back(fmt::format("Bold: the best {} at the same budget.",
                                 is(PaperLayout::settings_across) ? "of a group" : "policy"));
     if (missing) notes.emplace_back("–: not there.");
@@ -434,6 +529,7 @@ class Filling {
   }
 
   std::vector<Part> parts_;
+  std::vector<PaperPolicy> policies_;
   std::vector<Task> tasks_;
   std::vector<std::string> budgets_;
   std::map<const PaperPolicy*, std::string> specs_;  // canonical
@@ -466,7 +562,13 @@ FilledTable fill_paper_table(const PaperTable& table,
   for (Part& part : parts) {
     std::vector<std::string> wanted = choice.measures;
     for (const std::string& name : table.measures) {
-      if (choice.measures.empty() && part.study.measure(name) >= 0) wanted.push_back(name);
+      const int measure = part.study.measure(name);
+      if (!choice.measures.empty() || measure < 0) continue;
+      // A board has one score of answers, and only scores that the study has.
+      if (table.layout == PaperLayout::board &&
+          ((name == "answer_found" && !wanted.empty()) || blocks_of(part.study, measure).empty()))
+        continue;
+      wanted.push_back(name);
     }
     if (wanted.empty() && !part.study.measures.empty())
       wanted.push_back(part.study.measures.front());

@@ -29,7 +29,10 @@ enum class PaperLayout {
   policies_across,
   /// Down: model with its compression, then task, and their average. Across: the full cache, then
   /// group, budget and policy.
-  settings_across
+  settings_across,
+  /// Down: model and budget, then policy, the full cache first and chance last. Across: tasks,
+  /// and their average. Cells that do not differ from the best beyond chance are marked.
+  board
 };
 
 /// One table of a paper.
@@ -41,7 +44,7 @@ struct PaperTable {
   PaperLayout layout = PaperLayout::tasks_across;
   std::vector<std::string> measures;  // those of the study that are shown, unless others are chosen
   bool percent = true;                // measures that are shares, with one digit; else with three
-  std::vector<PaperPolicy> policies;
+  std::vector<PaperPolicy> policies;  // of a board: none, since it has those of the results
 };
 
 std::span<const PaperTable> paper_tables();
@@ -63,7 +66,8 @@ struct TableCell {
   int prompts = 0, wanted = 0;               // with a value, and those of the study
   Better better = Better::neither;           // of the measure
   bool best = false;                         // of the policies that it is compared with
-  int decimals = 1;                          // −1: four significant digits
+  bool ties = false;  // of a board: the paired interval of the difference from the best holds 0
+  int decimals = 1;   // −1: four significant digits
 };
 
 /// A table with its numbers, before it is written in some form.
@@ -73,6 +77,7 @@ struct FilledTable {
     std::vector<std::string> labels;
     std::vector<TableCell> cells;
     bool first_of_part = false;  // a rule stands above
+    std::string budget = {};     // of a board, in words: what its first row stands under
   };
   const PaperTable* table = nullptr;
   std::string block;
@@ -86,11 +91,19 @@ struct FilledTable {
 /// a value for any prompt is missing, and one with values for a part of the study's prompts says
 /// so. Best is the best mean of the policies at the same budget (of the same group, where the
 /// layout is settings_across) by the measure's direction; not where all are equal. Intervals are
-/// those of mean_interval() over prompts; of averages, of mean_of_means(). Throws FileError as
-/// StudyResults does, UsageError for a block or measure that no file has.
+/// those of mean_interval() over prompts, or over contexts that questions share; of averages, of
+/// mean_of_means(). Throws FileError as StudyResults does, UsageError for a block or measure that
+/// no file has.
 FilledTable fill_paper_table(const PaperTable& table,
                              const std::vector<std::filesystem::path>& results,
                              const TableChoice& choice = {});
+
+/// The board of benchmarks: what `kvloupe study board` fills. The score is answer_all, of results
+/// without it answer_found; and needle_found, where there are needles.
+const PaperTable& board();
+/// A budget as a board names it: a share by what is removed ("0.75 removed"), others by what is
+/// kept.
+std::string removed_text(const std::string& budget);
 
 /// The forms of a file. CSV has a line per number.
 enum class TableForm { markdown, csv, latex };

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <variant>
 
 #include "analysis/error.h"
 #include "analysis/policy/kit/nearest_word.h"
@@ -20,7 +21,8 @@ Table::Cell cell_of(const TableCell& cell) {
   };
   Table::Cell shown = number(cell.value->mean);
   shown.best = cell.best;
-  if (cell.prompts < cell.wanted) shown.mark = "†";
+  if (cell.ties) shown.mark = "≈";
+  if (cell.prompts < cell.wanted) shown.mark += "†";
   if (cell.interval)
     shown.interval = fmt::format("[{}, {}]", number(cell.value->low), number(cell.value->high));
   return shown;
@@ -33,7 +35,8 @@ Table table_of(const FilledTable& filled) {
     shown.rule = row.first_of_part;
     // The name of a results file. Where layouts have it, the first row is one of the full cache.
     if (row.first_of_part && filled.table->layout != PaperLayout::tasks_across)
-      shown.part = fmt::format("{}, {}", row.model, row.compression);
+      shown.part =
+          fmt::format("{}, {}", row.model, row.budget.empty() ? row.compression : row.budget);
     shown.cells.assign(row.labels.begin(), row.labels.end());
     for (const TableCell& cell : row.cells) shown.cells.push_back(cell_of(cell));
   }
@@ -43,7 +46,9 @@ Table table_of(const FilledTable& filled) {
 std::string csv(const FilledTable& table) {
   std::string text =
       "table,model,compression,block,policy,label,group,budget,column,measure,mean,low,high,"
-      "prompts,best\n";
+      "prompts,best";
+  const bool is_board = table.table->layout == PaperLayout::board;
+  text += is_board ? ",ties\n" : "\n";
   for (const FilledTable::Row& row : table.rows) {
     for (const TableCell& cell : row.cells) {
       const auto number = [&](double MeanInterval::*one, bool known) {
@@ -56,6 +61,7 @@ std::string csv(const FilledTable& table) {
                         Quoted{cell.policy}, Quoted{cell.label}, Quoted{cell.group},
                         Quoted{cell.budget}, Quoted{cell.column}, cell.measure, mean, low, high,
                         long{cell.prompts}, long{cell.best}});
+      if (is_board) text.insert(text.size() - 1, cell.ties ? ",1" : ",0");
     }
   }
   return text;
@@ -141,6 +147,25 @@ std::span<const PaperTable> paper_tables() {
                        "h2o+kvmerger(auto,sigma=4)|4", "h2o+kvmerger(auto,sigma=5)|5",
                        "h2o+kvmerger(auto,sigma=6)|6"})}};
   return all;
+}
+
+const PaperTable& board() {
+  static const PaperTable table{"board",
+                                "Board",
+                                "Policies by task and by what they remove.",
+                                "Policy",
+                                PaperLayout::board,
+                                {"answer_all", "answer_found", "needle_found"},
+                                true,
+                                {}};
+  return table;
+}
+
+std::string removed_text(const std::string& budget) {
+  const Budget kept = parse_budget(budget);
+  const auto* share = std::get_if<Percent>(&kept.value);
+  return share != nullptr ? fmt::format("{:.4g} removed", 1.0 - share->value / 100.0)
+                          : budget + (kept.in_bytes() ? " kept" : " entries kept");
 }
 
 const PaperTable& require_paper_table(std::string_view name) {

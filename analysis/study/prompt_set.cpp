@@ -74,22 +74,58 @@ std::string line_at(const PromptPlace& place) {
   return *found;
 }
 
-/// A line of a benchmark, with messages that name the line.
+/// A line of a benchmark, or one of its questions, with messages that name it.
 class Line {
  public:
-  Line(const PromptPlace& place, const std::string& text) : place_(place) {
+  Line(const PromptPlace& place, const std::string& text)
+      : path_(place.path.string()), name_(fmt::format("line {}", place.line + 1)) {
     if (is_deep_json(text)) fail("is nested too deeply for a prompt");
     document_ = json::parse(text, nullptr, false);
     if (!document_.is_object()) fail("is not a JSON object; write one object per line");
+    for (const char* other : {"question", "input", "text", "prompt"}) {
+      if (has(other)) return;
+    }
+    list_ = has("questions") ? "questions" : has("multi_turns") ? "multi_turns" : nullptr;
+    if (list_ == nullptr) return;
+    read_.insert(list_);
+    if (text_of("context").empty())
+      fail(
+          fmt::format("has \"{}\" without a \"context\"; add the text that they are about", list_));
+    if (!document_.at(list_).is_array() || document_.at(list_).empty())
+      fail(
+          fmt::format("has \"{}\" that are not a list of questions; write [{{\"question\": "
+                      "\"…\", \"answers\": [\"…\"]}}]",
+                      list_));
+  }
+  /// How many questions the line's list has; 0: it has none.
+  int questions() const {
+    return list_ == nullptr ? 0 : static_cast<int>(document_.at(list_).size());
+  }
+  Line question(int number) const {
+    Line one = *this;
+    one.name_ += fmt::format(", question {},", number + 1);
+    if (number < 0 || number >= questions()) one.fail("is not there any more; start again");
+    one.document_ = document_.at(list_).at(static_cast<std::size_t>(number));
+    if (!one.document_.is_object()) one.fail("is not an object with \"question\"");
+    const bool both = one.has("input") && one.has("question");
+    if (!both && one.text_of(one.has("question") ? "question" : "input").empty())
+      one.fail("has no text; give it a \"question\"");
+    for (const char* field : {"answers", "answer"}) {
+      const std::vector<std::string> answers = one.texts(field);
+      if (std::count_if(answers.begin(), answers.end(), is_blank) > 0)
+        one.fail(fmt::format("has an empty text in \"{}\"; every model's answer holds it", field));
+    }
+    one.read_.clear();
+    return one;
   }
   [[noreturn]] void fail(const std::string& why) const {
-    throw FileError(place_.path.string(), fmt::format("line {} {}", place_.line + 1, why));
+    throw FileError(path_, name_ + " " + why);
   }
   bool has(const char* field) const {
     const auto found = document_.find(field);
     return found != document_.end() && !found->is_null();
   }
-  std::string text(const char* field) const {
+  std::string text_of(const char* field) const {
     read_.insert(field);
     if (!has(field)) return {};
     if (!document_.at(field).is_string())
@@ -136,8 +172,9 @@ class Line {
   }
 
  private:
-  const PromptPlace& place_;
+  std::string path_, name_;
   json document_;
+  const char* list_ = nullptr;  // the field with questions
   mutable std::set<std::string> read_;
 };
 
@@ -237,10 +274,20 @@ std::vector<PromptPlace> find_prompts(const fs::path& path, const std::string& n
     throw FileError(path.string(), "is not a file; give a prompt file, a folder or JSON lines");
   }
   if (path.extension() != ".jsonl") return {{name, path}};
-  each_line(path, [&](int number, const std::string&, std::int64_t at) {
+  each_line(path, [&](int number, const std::string& line, std::int64_t at) {
     if (static_cast<int>(places.size()) >= kMostPrompts)
       throw FileError(path.string(), "has more than a million lines; use a part of it");
-    places.push_back({fmt::format("{}#{}", name, number), path, number, at});
+    const std::string prompt = fmt::format("{}#{}", name, number);
+    const PromptPlace whole{prompt, path, number, at};
+    const bool many =
+        line.find("\"questions\"") != line.npos || line.find("\"multi_turns\"") != line.npos;
+    const std::optional<Line> parsed = many ? std::optional(Line(whole, line)) : std::nullopt;
+    const int questions = parsed ? parsed->questions() : 0;
+    if (questions == 0) places.push_back(whole);
+    for (int question = 0; question < questions; ++question) {
+      static_cast<void>(parsed->question(question));  // says what is wrong
+      places.push_back({fmt::format("{}.q{}", prompt, question), path, number, at, question});
+    }
     return true;
   });
   if (places.empty())
@@ -255,33 +302,40 @@ PromptParts read_prompt_line(const PromptPlace& place) {
 PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text) {
   const Line line(place, text);
   PromptParts parts;
+  parts.questions = line.questions();
+  if (parts.questions == 0 && place.question >= 0)
+    line.fail("has no questions any more; start again");
+  // Who asks: the line itself, or one of its questions.
+  const auto own =
+      parts.questions > 0 ? std::optional(line.question(place.question)) : std::nullopt;
+  const Line& asks = own ? *own : line;
   const auto add = [&](const char* name, std::string text) {
     if (!text.empty()) parts.segments.emplace_back(name, std::move(text));
   };
   if (line.has("context")) {
-    const bool has_both = line.has("input") && line.has("question");
-    if (has_both) line.fail("has both \"input\" and \"question\"; leave one out");
-    const std::string context = line.text("context");
-    const std::string prefix = line.text("answer_prefix");
-    std::string question = line.text(line.has("question") ? "question" : "input");
+    const bool has_both = asks.has("input") && asks.has("question");
+    if (has_both) asks.fail("has both \"input\" and \"question\"; leave one out");
+    const std::string context = line.text_of("context");
+    const std::string prefix = asks.text_of("answer_prefix");
+    std::string question = asks.text_of(asks.has("question") ? "question" : "input");
     if (!prefix.empty()) question += (question.empty() ? "" : "\n") + prefix;
     parts.prefix = prefix.size();
     add("context", question.empty() || context.empty() ? context : context + "\n\n");
     add("question", question);
-    parts.answers = answers_of(line);
+    parts.answers = answers_of(asks);
   } else if (line.has("input") && line.has("outputs")) {
-    const std::string input = line.text("input");
+    const std::string input = line.text_of("input");
     const std::size_t last = input.find_last_not_of(" \t\r\n");
     const std::size_t line_end = last == std::string::npos ? last : input.rfind('\n', last);
     const std::size_t question = line_end == std::string::npos ? 0 : line_end + 1;
-    const std::string prefix = line.text("answer_prefix");
+    const std::string prefix = line.text_of("answer_prefix");
     add("context", input.substr(0, question));
     add(question > 0 ? "question" : "context", input.substr(question) + prefix);
     parts.prefix = prefix.size();
     parts.answers = line.texts("outputs");
   } else if (line.has("text") || line.has("prompt")) {
-    const std::string context = line.text(line.has("text") ? "text" : "prompt");
-    const std::string question = line.text("question");
+    const std::string context = line.text_of(line.has("text") ? "text" : "prompt");
+    const std::string question = line.text_of("question");
     add("context", question.empty() || context.empty() ? context : context + "\n\n");
     add("question", question);
     parts.answers = answers_of(line);
@@ -292,15 +346,36 @@ PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text)
   }
   if (parts.segments.empty()) line.fail("has no text; a prompt needs some");
   if (parts.segments.front().first == "question")
-    line.fail("has a question, but no context; without one give the question as \"text\"");
-  parts.rules = line.rules();
-  const std::vector<std::string> needles = line.texts("needle");
-  parts.unread = line.unread();
+    asks.fail("has a question, but no context; without one give the question as \"text\"");
+  parts.rules = asks.rules();
+  const std::vector<std::string> needles = asks.texts("needle");
+  parts.unread = asks.unread();
+  if (own) {
+    for (const std::string& name : line.unread()) parts.unread.push_back(name);
+  }
   if (!needles.empty()) mark_needles(parts, needles);
   parts.doubt = prompt_doubt(parts, needles);
   if (!parts.doubt.empty()) parts.doubt = fmt::format("line {} {}", place.line + 1, parts.doubt);
   std::erase_if(parts.answers, is_blank);
   return parts;
+}
+
+std::string context_of(const std::string& prompt) {
+  const std::size_t end = prompt.rfind(".q"), line = prompt.rfind('#', end);
+  constexpr const char* kDigits = "0123456789";
+  const bool asks = end != prompt.npos && line != prompt.npos && end + 2 < prompt.size() &&
+                    line + 1 < end && prompt.find_first_not_of(kDigits, end + 2) == prompt.npos &&
+                    prompt.find_first_not_of(kDigits, line + 1) == end;
+  return asks ? prompt.substr(0, end) : prompt;
+}
+
+std::vector<int> contexts_of(const std::vector<std::string>& prompts) {
+  std::map<std::string, int> known;
+  std::vector<int> numbers;
+  for (const std::string& prompt : prompts)
+    numbers.push_back(
+        known.try_emplace(context_of(prompt), static_cast<int>(known.size())).first->second);
+  return numbers;
 }
 
 std::string prompt_identity(const PromptPlace& place) {

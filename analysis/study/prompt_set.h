@@ -14,10 +14,11 @@ namespace kvloupe {
 
 /// The place of one prompt of a set.
 struct PromptPlace {
-  std::string name;            // "notes.txt", "niah.jsonl#12": as the study file says it
+  std::string name;  // "notes.txt", "niah.jsonl#12", "many.jsonl#12.q0": from the study file's
   std::filesystem::path path;  // of the file
   int line = -1;               // of a JSON-lines file, from 0; −1: the file is one text
   std::int64_t at = 0;         // bytes of the file before the line, if known; else 0
+  int question = -1;           // of a line with several, from 0; −1: the line is one prompt
   bool operator==(const PromptPlace&) const = default;
 };
 
@@ -29,13 +30,15 @@ struct PromptParts {
   std::vector<std::string> unread;                            // names of fields without a use here
   std::string doubt;  // why its score may say less than it seems to, with the line
   std::size_t prefix = 0;  // bytes of the answer's beginning (answer_prefix), at the text's end
+  int questions = 0;  // of the line, about one context; 0: the line is one prompt
 };
 
 /// The prompts of a folder (files *.txt and *.md, by name, without folders below and hidden files,
 /// which archives of macOS leave beside each file), of a file *.jsonl (a prompt per line that is
-/// not blank), or of any other file: itself. `name` is the file's name in the names of its prompts.
-/// Reads the lines of JSON files, but not their content. Throws FileError: missing, unreadable,
-/// without a prompt.
+/// not blank, or for each question of the line), or of any other file: itself. `name` is the file's
+/// name in the names of its prompts. Of the content of JSON lines reads only lines with several
+/// questions. Throws FileError: missing, unreadable, without a prompt, a line with questions as
+/// read_prompt_line() refuses one.
 std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const std::string& name);
 
 /// Reads one line of a JSON-lines file. The layouts, by their fields:
@@ -45,6 +48,9 @@ std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const s
 /// - RULER: `input` without `context`, and `outputs` (a list); `answer_prefix` is appended. The
 ///   last line of the input is the question.
 /// - `text` or `prompt`: the context, and the question if there is one.
+/// - `context` and `questions` (SCBench: `multi_turns`), a list of objects with `question` or
+///   `input`, `answers` or `answer`, and perhaps `answer_prefix` and `needle`: the place's question
+///   makes the prompt that a line of the first layout with these fields would.
 /// With `needle`, a text or a list, the passages of the context that hold the answer are segments
 /// "needle". Answers are `answers` or `answer`, for RULER `outputs`: a list, or one text. All other
 /// fields are named in `unread`, except those that only label a line (id, index, length, task …).
@@ -55,6 +61,11 @@ std::vector<PromptPlace> find_prompts(const std::filesystem::path& path, const s
 PromptParts read_prompt_line(const PromptPlace& place);
 /// The same of a line that is known; the place names it in failures.
 PromptParts parse_prompt_line(const PromptPlace& place, const std::string& text);
+
+/// The name of a prompt without its question: prompts with the same one share a context.
+std::string context_of(const std::string& prompt);
+/// The number of each prompt's context, from 0 in the order of their first prompts.
+std::vector<int> contexts_of(const std::vector<std::string>& prompts);
 
 /// Changes when the content of a prompt's file does: its SHA-256. Empty if the file cannot be read.
 std::string prompt_identity(const PromptPlace& place);

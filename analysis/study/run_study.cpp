@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "analysis/error.h"
 #include "analysis/text.h"
@@ -139,9 +140,11 @@ std::optional<StudyTask> StudyRun::next(int worker) {
 
 std::vector<StudyTask> StudyRun::next(int worker, int most) {
   std::vector<StudyTask> tasks;
-  while (tasks.empty() || (std::ssize(tasks) < most && queue_->has_more(worker))) {
+  std::set<std::string> settings;  // questions about one context at one setting are one run
+  while (tasks.empty() || (std::ssize(settings) < most && queue_->has_more(worker))) {
     std::optional<StudyTask> task = next(worker);
     if (!task) break;
+    settings.insert(fmt::format("{}\n{}\n{}", task->policy, task->budget, task->block));
     tasks.push_back(std::move(*task));
   }
   if (tasks.size() > 1)

@@ -58,7 +58,8 @@ class StudyRun {
 
   /// The next task of a worker (any number that stays the same); none if all are handed out.
   std::optional<StudyTask> next(int worker);
-  /// The next ones, at most so many, of one trace or prompt.
+  /// The next ones, of one trace or context, at most so many, where questions about one context at
+  /// one setting count once.
   std::vector<StudyTask> next(int worker, int most);
   /// Writes the outcome of a task.
   void record(const StudyOutcome& outcome);

@@ -186,6 +186,17 @@ void plan_runs(const Study& study, StudyPlan& plan) {
 }
 }  // namespace
 
+int StudyPlan::first_of_context(int source) const {
+  if (source >= std::ssize(sources)) return source;
+  const auto at = [&](int place) -> const StudySource& {
+    return sources.at(static_cast<std::size_t>(place));
+  };
+  const std::string context = context_of(at(source).name);
+  if (context == at(source).name) return source;
+  while (source > 0 && context_of(at(source - 1).name) == context) --source;
+  return source;
+}
+
 double replay_cost(const ModelInfo& model, const std::vector<Block>& steps, int budget) {
   double products = 0.0;
   for (const Block& step : steps) {

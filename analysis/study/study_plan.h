@@ -47,6 +47,8 @@ struct StudyPlan {
   const StudySource& source(const StudyItem& item) const {
     return sources.at(static_cast<std::size_t>(item.trace));
   }
+  /// The first source with the context of this one: questions about one context are neighbours.
+  int first_of_context(int source) const;
 };
 
 /// Opens every trace once, and checks that each can be replayed with each setting; the model is

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
@@ -13,26 +14,64 @@
 
 namespace kvloupe {
 
-MeanInterval bootstrap_mean(std::span<const double> values, std::uint64_t seed) {
-  if (values.empty()) throw std::invalid_argument("bootstrap_mean: no values");
-  const std::size_t count = values.size();
-  const auto mean = [count](double sum) { return sum / static_cast<double>(count); };
+namespace {
+/// Values that are drawn together.
+struct Cluster {
+  double sum = 0.0;
+  long count = 0;
+  void add(const Cluster& other) {
+    sum += other.sum;
+    count += other.count;
+  }
+  double mean() const { return sum / static_cast<double>(count); }
+};
+
+MeanInterval bootstrap(const std::vector<Cluster>& clusters, std::uint64_t seed) {
+  const std::size_t count = clusters.size();
   std::vector<double> means;
   means.reserve(kResamples);
   std::uint64_t state = splitmix(seed);
   for (int i = 0; i < kResamples; ++i) {
-    double sum = 0.0;
+    Cluster drawn;
     for (std::size_t j = 0; j < count; ++j) {
       state += kSplitmixStep;
       // The upper half as a fraction of 2^32; a study has far fewer traces than that.
-      sum += values[((splitmix_output(state) >> 32U) * count) >> 32U];
+      drawn.add(clusters[((splitmix_output(state) >> 32U) * count) >> 32U]);
     }
-    means.push_back(mean(sum));
+    means.push_back(drawn.mean());
   }
   std::sort(means.begin(), means.end());
   constexpr auto kTail = static_cast<std::size_t>(kResamples * 25 / 1000);
-  return {mean(std::accumulate(values.begin(), values.end(), 0.0)), means[kTail],
-          means[kResamples - 1 - kTail]};
+  Cluster all;
+  for (const Cluster& one : clusters) all.add(one);
+  return {all.mean(), means[kTail], means[kResamples - 1 - kTail]};
+}
+
+/// One for each value, or for each context, in the order of the contexts' numbers.
+std::vector<Cluster> clusters_of(std::span<const double> values, std::span<const int> contexts) {
+  std::vector<Cluster> clusters;
+  std::map<int, Cluster> by_context;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (contexts.empty()) {
+      clusters.push_back({values[i], 1});
+    } else {
+      by_context[contexts[i]].add({values[i], 1});
+    }
+  }
+  for (const auto& [context, cluster] : by_context) clusters.push_back(cluster);
+  return clusters;
+}
+}  // namespace
+
+MeanInterval bootstrap_mean(std::span<const double> values, std::uint64_t seed) {
+  if (values.empty()) throw std::invalid_argument("bootstrap_mean: no values");
+  return bootstrap(clusters_of(values, {}), seed);
+}
+
+std::vector<double> context_means(std::span<const double> values, std::span<const int> contexts) {
+  std::vector<double> means;
+  for (const Cluster& one : clusters_of(values, contexts)) means.push_back(one.mean());
+  return means;
 }
 
 MeanInterval wilson_share(long hits, long count) {
@@ -53,7 +92,13 @@ bool all_0_or_1(std::span<const double> values) {
 }
 }  // namespace
 
-MeanInterval mean_interval(std::span<const double> values, bool share) {
+MeanInterval mean_interval(std::span<const double> values, bool share,
+                           std::span<const int> contexts) {
+  const std::vector<Cluster> clusters = clusters_of(values, contexts);
+  if (clusters.size() < values.size()) {
+    if (clusters.size() > 1) return bootstrap(clusters, kBootstrapSeed);
+    return {clusters.front().mean(), kUnknown, kUnknown};
+  }
   if (share && all_0_or_1(values))
     return wilson_share(std::count(values.begin(), values.end(), 1.0), std::ssize(values));
   if (values.size() == 1) return {values[0], kUnknown, kUnknown};
@@ -61,13 +106,14 @@ MeanInterval mean_interval(std::span<const double> values, bool share) {
 }
 
 MeanInterval paired_interval(std::span<const double> values, std::span<const double> others,
-                             bool share) {
+                             bool share, std::span<const int> contexts) {
   if (values.empty() || values.size() != others.size())
     throw std::invalid_argument("paired_interval: no pairs");
-  if (!share || !all_0_or_1(values) || !all_0_or_1(others)) {
+  if (!share || !all_0_or_1(values) || !all_0_or_1(others) ||
+      context_means(values, contexts).size() < values.size()) {
     std::vector<double> differences(values.begin(), values.end());
     for (std::size_t i = 0; i < others.size(); ++i) differences[i] -= others[i];
-    return mean_interval(differences, false);
+    return mean_interval(differences, false, contexts);
   }
   const auto n = static_cast<double>(values.size());
   const double first = std::accumulate(values.begin(), values.end(), 0.0);

@@ -29,15 +29,24 @@ MeanInterval wilson_share(long hits, long count);
 
 /// The interval of a mean over prompts: wilson_share() for shares that are all 0 or 1, else
 /// bootstrap_mean(); unknown (NaN) for one value of another kind. `share`: of a measure that lies
-/// between 0 and 1, such as StudyMeasure::share. Throws std::invalid_argument without a value.
-MeanInterval mean_interval(std::span<const double> values, bool share = true);
+/// between 0 and 1, such as StudyMeasure::share. `contexts`: one number for each value, or none;
+/// values with the same one are of questions about one context and not independent. Then the mean
+/// is over all values, and the bootstrap draws contexts with all that belongs to them (cluster
+/// bootstrap), also for shares; unknown for one context. Throws std::invalid_argument without a
+/// value.
+MeanInterval mean_interval(std::span<const double> values, bool share = true,
+                           std::span<const int> contexts = {});
 
 /// The mean of value − other over prompts that have both, with its interval: for shares that are
 /// all 0 or 1, Newcombe's from the two Wilson intervals and the correlation of the pairs (Newcombe
 /// 1998, Statistics in Medicine 17, page 2635, method 10), which has a width where all pairs are
-/// equal; else mean_interval() of the differences. Throws std::invalid_argument without a pair.
+/// equal; else, and for pairs that share contexts, mean_interval() of the differences. Throws
+/// std::invalid_argument without a pair.
 MeanInterval paired_interval(std::span<const double> values, std::span<const double> others,
-                             bool share = true);
+                             bool share = true, std::span<const int> contexts = {});
+
+/// The mean of each context's values; of no contexts, the values.
+std::vector<double> context_means(std::span<const double> values, std::span<const int> contexts);
 
 /// With fewer prompts, the bootstrap's interval is too narrow: figures show no band, tables say so.
 inline constexpr int kFewestForBootstrap = 10;

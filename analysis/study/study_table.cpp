@@ -133,9 +133,9 @@ std::string block_of(const StudyTable& table, int measure, const std::string& as
 }
 
 long prompts_of_task(const StudyTable& table, std::string_view task, const std::string& block) {
-  std::set<std::string_view> prompts;
+  std::set<std::string> prompts;
   for (const StudyResults::Item& item : table.items) {
-    if (item.task == task && item.block_word == block) prompts.insert(item.trace);
+    if (item.task == task && item.block_word == block) prompts.insert(context_of(item.trace));
   }
   return std::ssize(prompts);
 }

@@ -64,7 +64,7 @@ std::vector<std::string> blocks_of(const StudyTable& table, int measure);
 std::string block_of(const StudyTable& table, int measure, const std::string& asked);
 MeasureTable measure_table(const StudyTable& table, int measure, const std::string& block);
 
-/// How many prompts have items of the task at this block size, done or not.
+/// How many prompts or contexts have items of the task at this block size, done or not.
 long prompts_of_task(const StudyTable& table, std::string_view task, const std::string& block);
 
 /// One measure of heads, of one policy and budget: [heads, prompts].

@@ -207,7 +207,7 @@ using nlohmann::json;
 
 namespace {
 auto fields_of(PromptPlace& place) {
-  return std::tie(place.name, place.path, place.line, place.at);
+  return std::tie(place.name, place.path, place.line, place.at, place.question);
 }
 auto fields_of(StudySource& source) {
   return std::tie(source.name, source.identity, source.task, source.prompt, source.length,

@@ -31,21 +31,6 @@ std::vector<std::string> in_order(const Items& items, std::string Item::*text) {
 
 using ByTrace = std::map<std::string, double>;
 
-/// The mean of the differences from another cell on the traces that have both.
-std::optional<MeanInterval> less(const ByTrace& cell, const ByTrace& other, bool share,
-                                 int& pairs) {
-  std::vector<double> values, others;
-  for (const auto& [trace, value] : cell) {
-    const auto pair = other.find(trace);
-    if (pair == other.end()) continue;
-    values.push_back(value);
-    others.push_back(pair->second);
-  }
-  pairs = static_cast<int>(values.size());
-  if (values.empty()) return std::nullopt;
-  return paired_interval(values, others, share);
-}
-
 std::string cell_text(const std::optional<MeanInterval>& one) {
   if (!one) return {};
   if (!std::isfinite(one->low)) return fmt::format("{:.4g}", one->mean);
@@ -65,13 +50,31 @@ std::string table_text(std::span<const SummaryRow> rows) {
   table.columns.emplace_back("less " + name(rows.front().first_policy) + " [95 %], paired");
   for (const SummaryRow& row : rows) {
     table.add({name(row.policy), in_one_line(row.budget), in_one_line(row.block),
-               std::to_string(row.traces), cell_text(row.value)});
+               row.contexts < row.traces ? fmt::format("{} ({} contexts)", row.traces, row.contexts)
+                                         : std::to_string(row.traces),
+               cell_text(row.value)});
     if (full) table.rows.back().cells.emplace_back(cell_text(row.from_full));
     table.rows.back().cells.emplace_back(cell_text(row.from_first));
   }
   return text + "\n\n" + markdown_table(table);
 }
 }  // namespace
+
+std::optional<MeanInterval> paired_difference(const ByTrace& values, const ByTrace& others,
+                                              bool share, int& pairs) {
+  std::vector<double> own, other;
+  std::vector<std::string> prompts;
+  for (const auto& [prompt, value] : values) {
+    const auto pair = others.find(prompt);
+    if (pair == others.end()) continue;
+    own.push_back(value);
+    other.push_back(pair->second);
+    prompts.push_back(prompt);
+  }
+  pairs = static_cast<int>(own.size());
+  if (own.empty()) return std::nullopt;
+  return paired_interval(own, other, share, contexts_of(prompts));
+}
 
 std::vector<SummaryRow> summarise(StudyResults& results) {
   results.require_one_model();
@@ -112,11 +115,18 @@ std::vector<SummaryRow> summarise(StudyResults& results) {
           SummaryRow row{measures[static_cast<std::size_t>(m)], policy, budget, block, first_policy,
                          static_cast<int>(cell.size())};
           std::vector<double> values;
-          for (const auto& [trace, value] : cell) values.push_back(value);
-          if (!values.empty()) row.value = mean_interval(values, share);
+          std::vector<std::string> prompts;
+          for (const auto& [trace, value] : cell) {
+            values.push_back(value);
+            prompts.push_back(trace);
+          }
+          const std::vector<int> contexts = contexts_of(prompts);
+          row.contexts = static_cast<int>(context_means(values, contexts).size());
+          if (!values.empty()) row.value = mean_interval(values, share, contexts);
           if (budget != kFullCache) {
-            row.from_full = less(cell, full, share, row.full_pairs);
-            if (policy != first_policy) row.from_first = less(cell, first, share, row.pairs);
+            row.from_full = paired_difference(cell, full, share, row.full_pairs);
+            if (policy != first_policy)
+              row.from_first = paired_difference(cell, first, share, row.pairs);
           }
           rows.push_back(std::move(row));
         }
@@ -129,13 +139,20 @@ std::vector<SummaryRow> summarise(StudyResults& results) {
 std::string summary_markdown(const std::vector<SummaryRow>& rows) {
   std::string text;
   int fewest = kFewestForBootstrap;
+  bool shared = false;
   for (auto begin = rows.begin(), end = begin; begin != rows.end(); begin = end) {
     end = std::find_if(begin, rows.end(),
                        [&](const SummaryRow& row) { return row.measure != begin->measure; });
     text += (text.empty() ? "" : "\n") + table_text({begin, end});
     for (auto row = begin; row != end; ++row) {
-      if (row->traces > 0) fewest = std::min(fewest, row->traces);
+      if (row->traces > 0) fewest = std::min(fewest, row->contexts);
+      shared |= row->contexts < row->traces;
     }
+  }
+  if (shared) {
+    text +=
+        "\nQuestions that share a context are not independent: intervals resample contexts, each "
+        "with all its questions.\n";
   }
   if (fewest < kFewestForBootstrap) {
     text += fmt::format(

@@ -30,7 +30,7 @@ struct Options {
   std::string foretell;      // a measure of runs in the model
   std::string table, block;  // a paper's table, and what it shows
   std::vector<std::string> measures;
-  bool status = false, summary = false, merge = false;
+  bool status = false, summary = false, merge = false, board = false;
 };
 
 /// A first word that selects an action on a study's results. Flags of earlier versions select the
@@ -49,6 +49,7 @@ constexpr Word kWords[] = {
      "print which measures of replays foretell this one of runs"},
     {"merge", "RESULTS ... -o RESULTS", "join results files of one study"},
     {"table", "NAME RESULTS ... [-o FILE]", "write a table in the layout of a paper"},
+    {"board", "RESULTS ... [-o FILE]", "write the board: tasks by policy, for each budget"},
 };
 
 std::string words_text() {
@@ -77,6 +78,7 @@ void take_word(Options& options) {
   };
   if (word == "foretell") options.foretell = next();
   if (word == "table") options.table = next();
+  options.board = options.board || word == "board";
   if (options.inputs.empty() || (word == "run" && options.output.empty())) fail();
   options.status = options.status || word == "status";
   options.summary = options.summary || word == "summary";
@@ -106,7 +108,7 @@ int merge(const Options& options) {
 }
 
 int write_table(const Options& options) {
-  const PaperTable& table = require_paper_table(options.table);
+  const PaperTable& table = options.board ? board() : require_paper_table(options.table);
   const std::string target = options.output.empty() ? "-" : options.output;
   refuse_own_input(target, paths_of(options));
   const TableForm form = table_form(target);  // a wrong ending is said before any work
@@ -138,15 +140,18 @@ int run(Options options) {
   take_word(options);
   const bool reads =
       options.status || options.summary || !options.csv.empty() || !options.foretell.empty();
-  const bool table = !options.table.empty();
+  const bool table = !options.table.empty() || options.board;
+  if (options.board && !options.table.empty())
+    throw UsageError("study: a board is a table of its own; leave --table or --board out");
   if (!table && !(options.block.empty() && options.measures.empty()))
-    throw UsageError("study: --block and --measures belong to a table; give --table NAME");
+    throw UsageError(
+        "study: --block and --measures belong to a table; give --table NAME or --board");
   if (options.merge || table) {
     if (reads || !options.shard.empty() || options.merge == table || options.inputs.empty() ||
         (options.merge && options.output.empty())) {
       throw UsageError(
           "study: write kvloupe study merge RESULTS ... -o RESULTS, or kvloupe study table NAME "
-          "RESULTS ... -o FILE");
+          "RESULTS ... -o FILE, or kvloupe study board RESULTS ... -o FILE");
     }
     return options.merge ? merge(options) : write_table(options);
   }
@@ -156,7 +161,7 @@ int run(Options options) {
       options.output.empty() == !reads || (reads && !options.shard.empty())) {
     throw UsageError(
         "study: write kvloupe study run STUDY -o RESULTS, or study with status, summary, csv, "
-        "foretell, merge or table and a results file (kvloupe study --help)");
+        "foretell, merge, table or board and a results file (kvloupe study --help)");
   }
   if (!reads) return compute(options);
   refuse_own_input(options.csv, paths_of(options));
@@ -205,7 +210,10 @@ void add(CLI::App& app, Action& action) {
                    "several results files are grouped by model");
   verb->add_option("--table", options->table,
                    "As table; each results file is a part of it: " + table_names());
-  verb->add_option("--block", options->block, "Block size of --table (default: the study's first)");
+  verb->add_flag("--board", options->board,
+                 "As board; each results file, such as that of another model, is a part of it");
+  verb->add_option("--block", options->block,
+                   "Block size of a table or board (default: the study's first)");
   verb->add_option("--measures", options->measures,
                    "The measures that a table shows, separated by commas")
       ->delimiter(',');

@@ -141,6 +141,7 @@ std::string study_text(const StudyOptions& o) {
         {{{"task", "answer"},
           {"tokens", o.answer_tokens},
           {"prompts", nlohmann::ordered_json::array({from_folder_of(file, prompts_file(o))})}}});
+    if (o.context_only) study["compression"] = compression_name(Compression::context_only);
   }
   if (o.replays) {
     for (const std::string& traces : traces_of(o))
@@ -177,10 +178,20 @@ std::string study_size(const StudyOptions& o) {
     size = counted(traces.size(), "trace", "traces");
   }
   if (o.in_model) {
-    const std::size_t prompts = prompts_in(o.prompts).size();
-    if (prompts == 0) return o.prompts + ": no prompt there";
-    size = size.empty() ? counted(prompts, "prompt", "prompts")
-                        : fmt::format("({} + {})", size, counted(prompts, "prompt", "prompts"));
+    std::vector<PromptPlace> prompts;
+    try {
+      prompts = find_prompts(o.prompts, o.prompts);
+    } catch (const FileError& wrong) {
+      return wrong.what();
+    }
+    std::set<std::string> contexts;
+    for (const PromptPlace& one : prompts) contexts.insert(context_of(one.name));
+    const std::string count =
+        contexts.size() == prompts.size()
+            ? counted(prompts.size(), "prompt", "prompts")
+            : fmt::format("{} about {}", counted(prompts.size(), "question", "questions"),
+                          counted(contexts.size(), "context", "contexts"));
+    size = size.empty() ? count : fmt::format("({} + {})", size, count);
   }
   const std::size_t blocks = parts_of(o.block).size();
   return fmt::format("{} × {} × {}{}", size,

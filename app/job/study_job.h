@@ -20,8 +20,9 @@ struct StudyOptions {
   std::string prompts;     // of runs: a file, or a folder of texts with answers (docs/studies.md)
   bool chat = false;       // of runs: the prompts are messages in the model's chat template
   int answer_tokens = 16;  // of runs: the most that the model says
-  std::string policies;    // specs, separated by commas
-  std::string budgets;     // separated by commas
+  bool context_only = false;  // of runs: the policy stops before the question
+  std::string policies;       // specs, separated by commas
+  std::string budgets;        // separated by commas
   std::string block = "128";  // tokens or "all", between commas; or "capture": each trace's own
   std::string results;        // the results file; the study file stands beside it
   std::string program;        // empty: beside this program, else in $PATH

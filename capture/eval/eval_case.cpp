@@ -106,6 +106,17 @@ EvalCase study_case(const EvalCaseRequest& request) {
   if (!needle) result.answers = answers;
   result.policy = item.policy;
   result.budget = item.budget;
+  if (const std::string context = context_of(item.trace);
+      context != item.trace && item.policy != kFullCache) {
+    result.budget = std::to_string(item.entries);  // of the prompt with the first question
+    if (item.compression == compression_name(Compression::regular) &&
+        !item.trace.ends_with(".q0")) {
+      throw UsageError(fmt::format(
+          "--row {}: is a later question after the first one's compression; name the item of the "
+          "first, or run the study with context-only",
+          request.row));
+    }
+  }
   if (probe.is_string() && item.policy != kFullCache &&
       has_trait(parse_policy(item.policy), &PolicyTraits::reads_probe)) {
     result.probe = probe.get<std::string>();

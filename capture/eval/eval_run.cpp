@@ -108,6 +108,23 @@ void EvalRun::read_again(ModelProbe& probe, const Progress& progress) {
             [&](const ProbeStates& states) { probe.take(states); });
 }
 
+std::optional<EvalRun::Mark> EvalRun::mark(bool cuts) const try {
+  Mark mark{runner_.state(), changes_, {}, last_};
+  if (policy_) mark.policy = policy_->state(cuts);
+  return mark;
+} catch (const CannotCopy&) {
+  return std::nullopt;
+}
+
+void EvalRun::return_to(const Mark& mark) {
+  record_ = nullptr;
+  shared_ = nullptr;
+  runner_.go_on_from(mark.runner);
+  changes_ = mark.changes;
+  if (policy_) policy_->go_on_from(*mark.policy);
+  last_ = mark.last;
+}
+
 double EvalRun::logprob(std::int32_t token) const {
   const at::Tensor logits = model_.logits(last_)[0][0].to(at::kDouble);
   return (logits[token] - logits.logsumexp(0)).item<double>();

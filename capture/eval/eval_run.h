@@ -60,6 +60,20 @@ class EvalRun {
   /// Reads the probe's context again, of which the caches must hold all, and leaves them as they
   /// are; the probe gets the states of both readings.
   void read_again(ModelProbe& probe, const Progress& progress);
+  /// A run as it is between two read(): from there it can go on again and again, with other tokens.
+  /// A branch computes what a run would that reads the same tokens from its beginning in the same
+  /// parts, bit by bit.
+  struct Mark {
+    BlockRunner::State runner;
+    ResidualChanges changes;
+    std::optional<CachePolicy::State> policy;
+    at::Tensor last;
+  };
+  /// `cuts`: whether the policy will act again; if not, its own state is left out. Nothing where
+  /// that cannot be copied (CannotCopy): then each branch must read all anew.
+  std::optional<Mark> mark(bool cuts) const;
+  /// From here on blocks are neither shared nor recorded: they differ from branch to branch.
+  void return_to(const Mark& mark);
   /// The most probable next token.
   std::int32_t choice() const;
   /// The log-probability of a token as the next, in nats.

@@ -235,67 +235,104 @@ EvalSetting EvalSetting::of(const std::string& policy, const std::string& budget
   return setting;
 }
 
-NeedleRuns::NeedleRuns(const RunningModel& model, NeedleTask task, int answer_tokens,
+NeedleRuns::NeedleRuns(const RunningModel& model, std::vector<NeedleTask> tasks, int answer_tokens,
                        bool context_only, int most_entries, const Progress& progress)
     : model_(model),
-      task_(std::move(task)),
+      tasks_(std::move(tasks)),
       answer_tokens_(answer_tokens),
       context_only_(context_only),
-      recording_(recording_for(model, tokens(), most_entries)),
-      full_(*model.transformer, tokens() - 1, 1) {
-  check_vocabulary(task_.tokens.ids, *model.config, model.folder);
+      recording_(recording_for(model, tokens(), most_entries)) {
+  for (const NeedleTask& task : tasks_) {
+    check_vocabulary(task.tokens.ids, *model.config, model.folder);
+    full_.emplace_back(*model.transformer, static_cast<int>(task.tokens.ids.size()) - 1, 1);
+  }
   // Every other run is compared with this one, in the state that the answer's first token comes
   // from.
-  full_answer_ = answer(
-      EvalSetting::full_cache(), progress,
-      [&](int layer, int first, const at::Tensor& hidden) { full_.keep(layer, first, hidden); });
+  full_answers_ =
+      answers(EvalSetting::full_cache(), progress,
+              [&](std::size_t question, int layer, int first, const at::Tensor& hidden) {
+                full_[question].keep(layer, first, hidden);
+              });
 }
 
-EvaluationRun NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
+std::vector<EvaluationRun> NeedleRuns::run(const EvalSetting& setting, const Progress& progress) {
   if (setting.probe) know_probe(*setting.probe, progress);
-  HiddenDrift drift(*model_.transformer, full_);
-  const Answer said = !setting.budget ? full_answer_
-                                      : answer(setting, progress,
-                                               [&](int layer, int first, const at::Tensor& hidden) {
-                                                 drift.add(layer, first, hidden);
-                                               });
-  EvaluationRun run = setting.named_run();
-  run.entries = setting.entries(tokens());
-  run.tokens = tokens();
-  run.expected = task_.answer;
-  run.answer = said.text;
-  run.loop_begin = said.loop_begin;
-  run.correct = first_number(said.text) == task_.answer ? 1.0 : 0.0;
-  if (setting.budget) drift.enter_means(run);
-  return run;
+  std::vector<HiddenDrift> drifts;
+  for (const HiddenStates& full : full_) drifts.emplace_back(*model_.transformer, full);
+  const std::vector<Answer> said =
+      !setting.budget
+          ? full_answers_
+          : answers(setting, progress,
+                    [&](std::size_t question, int layer, int first, const at::Tensor& hidden) {
+                      drifts[question].add(layer, first, hidden);
+                    });
+  std::vector<EvaluationRun> runs;
+  for (std::size_t question = 0; question < tasks_.size(); ++question) {
+    EvaluationRun& run = runs.emplace_back(setting.named_run());
+    run.tokens = tokens(question);
+    run.entries = setting.budget ? setting.entries(tokens()) : tokens(question);
+    run.expected = tasks_[question].answer;
+    run.answer = said[question].text;
+    run.loop_begin = said[question].loop_begin;
+    run.correct = first_number(run.answer) == run.expected ? 1.0 : 0.0;
+    if (setting.budget) drifts[question].enter_means(run);
+  }
+  return runs;
 }
 
-/// The model's text after the question; `on_hidden` is for the prompt.
-NeedleRuns::Answer NeedleRuns::answer(const EvalSetting& setting, const Progress& progress,
-                                      const EvalRun::HiddenHook& on_hidden) {
-  const std::vector<std::int32_t>& ids = task_.tokens.ids;
-  const int length = tokens();
-  TokenSequence whole = task_.tokens;
+/// The model's text after each question; `on_hidden` is for the prompts.
+std::vector<NeedleRuns::Answer> NeedleRuns::answers(const EvalSetting& setting,
+                                                    const Progress& progress,
+                                                    const QuestionHook& on_hidden) {
+  int longest = 0;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) longest = std::max(longest, tokens(i));
+  const auto common = static_cast<std::size_t>(context_only_ ? tasks_[0].question_begin : tokens());
+  TokenSequence whole = tasks_[0].tokens;
   StructuralSequence structure(whole, *model_.tokenizer);
-  EvalRun run = start(model_, setting, length, length + answer_tokens_, recording_, structure,
-                      twice_ ? &*twice_ : nullptr);
-  const auto context = static_cast<std::size_t>(context_only_ ? task_.question_begin : length);
-  run.read(std::span(ids).first(context), true, progress, on_hidden);
-  if (model_.probe && !setting.budget) read_again(run, *model_.probe, progress);
-  if (context_only_) run.read(std::span(ids).subspan(context), false, progress, on_hidden);
-  for (int i = 0; i < answer_tokens_; ++i) {
-    const std::int32_t choice = run.choice();
-    if (ends_text(choice, *model_.config, model_.tokenizer)) break;
-    whole.add(choice, "answer");
-    structure.extend(whole);
-    if (i + 1 < answer_tokens_) run.read(std::span(whole.ids).last(1), !context_only_, progress);
+  std::optional<EvalRun> run;
+  const auto hook_of = [&](std::size_t question) {
+    return [&on_hidden, question](int layer, int first, const at::Tensor& hidden) {
+      on_hidden(question, layer, first, hidden);
+    };
+  };
+  const auto read_common = [&](const EvalRun::HiddenHook& hook) {
+    run.emplace(start(model_, setting, tokens(), longest + answer_tokens_, recording_, structure,
+                      twice_ ? &*twice_ : nullptr));
+    run->read(std::span(tasks_[0].tokens.ids).first(common), true, progress, hook);
+    if (model_.probe && !setting.budget) read_again(*run, *model_.probe, progress);
+  };
+  read_common(hook_of(0));  // whose last token may be among these
+  std::optional<EvalRun::Mark> mark;
+  if (tasks_.size() > 1) mark = run->mark(!context_only_);
+  std::vector<Answer> answers;
+  for (std::size_t question = 0; question < tasks_.size(); ++question) {
+    const std::vector<std::int32_t>& ids = tasks_[question].tokens.ids;
+    const int length = tokens(question);
+    whole = tasks_[question].tokens;
+    if (mark) {
+      run->return_to(*mark);
+    } else if (question > 0) {
+      read_common({});  // anew
+    }
+    structure.restart(whole);
+    if (ids.size() > common)
+      run->read(std::span(ids).subspan(common), !context_only_, progress, hook_of(question));
+    for (int i = 0; i < answer_tokens_; ++i) {
+      const std::int32_t choice = run->choice();
+      if (ends_text(choice, *model_.config, model_.tokenizer)) break;
+      whole.add(choice, "answer");
+      structure.extend(whole);
+      if (i + 1 < answer_tokens_) run->read(std::span(whole.ids).last(1), !context_only_, progress);
+    }
+    const std::string before = model_.tokenizer->decode(ids);
+    const std::string after = model_.tokenizer->decode(whole.ids);
+    const Loops loops = find_loops(whole.ids, length);
+    answers.push_back({after.substr(std::min(before.size(), after.size())),
+                       loops.spans.empty()
+                           ? std::numeric_limits<double>::quiet_NaN()
+                           : static_cast<double>(loops.spans.front().first - length)});
   }
-  const std::string before = model_.tokenizer->decode(ids);
-  const std::string after = model_.tokenizer->decode(whole.ids);
-  const Loops loops = find_loops(whole.ids, length);
-  return {after.substr(std::min(before.size(), after.size())),
-          loops.spans.empty() ? std::numeric_limits<double>::quiet_NaN()
-                              : static_cast<double>(loops.spans.front().first - length)};
+  return answers;
 }
 
 void NeedleRuns::know_probe(ProbeKind kind, const Progress& progress) {
@@ -304,21 +341,22 @@ void NeedleRuns::know_probe(ProbeKind kind, const Progress& progress) {
   options.most_tokens = tokens();
   options.block = std::min(model_.block, tokens());
   EvalRun run(*model_.transformer, *model_.info, options);
-  run.read(std::span(task_.tokens.ids).first(static_cast<std::size_t>(task_.question_begin)), false,
-           progress);
+  run.read(
+      std::span(tasks_[0].tokens.ids).first(static_cast<std::size_t>(tasks_[0].question_begin)),
+      false, progress);
   read_again(run, kind, progress);
 }
 
 void NeedleRuns::read_again(EvalRun& run, ProbeKind kind, const Progress& progress) {
-  const std::span<const std::int32_t> ids = task_.tokens.ids;
-  if (model_.block < task_.question_begin) {
+  const std::span<const std::int32_t> ids = tasks_[0].tokens.ids;
+  if (model_.block < tasks_[0].question_begin) {
     throw UsageError(
         fmt::format("a policy needs the context read a second time before it evicts: run the {} "
                     "tokens as one block, with --block {} or more",
-                    task_.question_begin, tokens()));
+                    tasks_[0].question_begin, tokens()));
   }
-  ProbeInfo probe =
-      make_probe(kind, ids.first(static_cast<std::size_t>(task_.question_begin)), model_.tokenizer);
+  ProbeInfo probe = make_probe(kind, ids.first(static_cast<std::size_t>(tasks_[0].question_begin)),
+                               model_.tokenizer);
   check_vocabulary(probe.ids, *model_.config, model_.folder);
   twice_.reset();
   probe_.emplace(*model_.transformer, *model_.info, std::move(probe), Storage::float32);

@@ -137,27 +137,36 @@ struct RunningModel {
   std::optional<ProbeKind> probe = {};
 };
 
-/// The runs of one prompt with a known answer. The full cache's run is made at the beginning, since
-/// the others are compared with it.
+/// The runs of one prompt with a known answer, or of one context with several questions, which is
+/// then read and compressed once for each setting. The full cache's run is made at the beginning,
+/// since the others are compared with it.
 class NeedleRuns {
  public:
-  /// `most_entries`: the largest budget of the runs to come. Throws Cancelled through progress,
-  /// FileError for tokens that the model does not have.
-  NeedleRuns(const RunningModel& model, NeedleTask task, int answer_tokens, bool context_only,
-             int most_entries, const Progress& progress);
+  /// `tasks`: the prompt, or a prompt for each question. These begin with the same tokens: the
+  /// context where only that is compressed, else the whole first prompt. `most_entries`: the
+  /// largest budget of the runs to come. Throws Cancelled through progress, FileError for tokens
+  /// that the model does not have.
+  NeedleRuns(const RunningModel& model, std::vector<NeedleTask> tasks, int answer_tokens,
+             bool context_only, int most_entries, const Progress& progress);
 
-  int tokens() const { return static_cast<int>(task_.tokens.ids.size()); }
-  /// The named run with entries, tokens, expected, answer and correct, and with a policy the hidden
-  /// states' distances at the last token.
-  EvaluationRun run(const EvalSetting& setting, const Progress& progress);
+  /// For each question the named run with entries (shares are of the first prompt), tokens,
+  /// expected, answer and correct, and with a policy the hidden states' distances at the last
+  /// token.
+  std::vector<EvaluationRun> run(const EvalSetting& setting, const Progress& progress);
 
  private:
   struct Answer {
     std::string text;
     double loop_begin = 0.0;  // EvaluationRun::loop_begin
   };
-  Answer answer(const EvalSetting& setting, const Progress& progress,
-                const EvalRun::HiddenHook& on_hidden);
+  /// Gets what a HiddenHook gets, and the question to which the tokens belong.
+  using QuestionHook =
+      std::function<void(std::size_t question, int layer, int first, const at::Tensor& hidden)>;
+  std::vector<Answer> answers(const EvalSetting& setting, const Progress& progress,
+                              const QuestionHook& on_hidden);
+  int tokens(std::size_t question = 0) const {
+    return static_cast<int>(tasks_[question].tokens.ids.size());
+  }
 
   /// Reads the context again in a run that holds all of it.
   void read_again(EvalRun& run, ProbeKind kind, const Progress& progress);
@@ -165,14 +174,14 @@ class NeedleRuns {
   void know_probe(ProbeKind kind, const Progress& progress);
 
   const RunningModel& model_;
-  NeedleTask task_;
+  std::vector<NeedleTask> tasks_;
   int answer_tokens_;
   bool context_only_;
   Recording recording_;
   std::optional<ModelProbe> probe_;
   std::optional<SequenceTables> twice_;
-  HiddenStates full_;
-  Answer full_answer_;
+  std::vector<HiddenStates> full_;    // of each prompt's last token
+  std::vector<Answer> full_answers_;  // to each question
 };
 
 /// The runs of one text.

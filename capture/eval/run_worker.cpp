@@ -97,8 +97,14 @@ std::vector<StudyValue> by_layer(const std::vector<double>& values) {
 
 /// Tasks with the same one share a prompt and the full cache's run of it.
 std::string key_of(const StudyTask& task) {
-  return fmt::format("{}\n{}\n{}\n{}", task.source.name, task.identity, task.block,
-                     task.compression);
+  const std::string& name = task.source.name;
+  return fmt::format("{}\n{}\n{}\n{}", task.source.task == kAnswerTask ? context_of(name) : name,
+                     task.identity, task.block, task.compression);
+}
+
+/// Of these, with the same one the policy does the same with the same context.
+std::string setting_of(const StudyTask& task) {
+  return fmt::format("{}\n{}\n{}", key_of(task), task.policy, task.budget);
 }
 
 fs::path make_folder() {
@@ -172,43 +178,99 @@ void RunWorker::note(const std::string& text) {
   if (note_ && !text.empty() && noted_.insert(text).second) note_(text);
 }
 
+Prompt RunWorker::read(const StudyTask& task, const PromptPlace& place) {
+  if (!task.identity.ends_with(" " + identities_.of(place)))
+    throw FileError(place.path.string(),
+                    "has changed since the study began; start the study again");
+  Prompt prompt = read_set_prompt(place);
+  for (const std::string& text : prompt.notes) note(text);
+  return prompt;
+}
+
 TokenSequence RunWorker::prompt_of(const StudyTask& task) {
   const StudySource& source = task.source;
   if (source.length > 0) return haystack_->text(source.length, source.sample);
-  if (!task.identity.ends_with(" " + identities_.of(source.prompt))) {
-    throw FileError(source.prompt.path.string(),
-                    "has changed since the study began; start the study again");
-  }
-  const Prompt prompt = read_set_prompt(source.prompt);
-  for (const std::string& text : prompt.notes) note(text);
-  return encode_prompt(prompt, *model_->tokenizer);
+  return encode_prompt(read(task, source.prompt), *model_->tokenizer);
 }
 
-NeedleTask RunWorker::question_of(const StudyTask& task, bool context_only) {
-  const PromptPlace& place = task.source.prompt;
-  NeedleTask question;
-  question.tokens = prompt_of(task);
-  const PromptParts parts = place.line < 0 ? PromptParts() : read_prompt_line(place);
-  answers_ = parts.answers;
-  rules_ = parts.rules;
-  if (answers_.empty() && rules_.empty()) {
-    throw FileError(place.path.string(),
-                    place.line < 0
-                        ? "has no answers; the task answer needs JSON lines with answers"
-                        : fmt::format("line {} has no answers; add \"answers\"", place.line + 1));
+namespace {
+/// Where the question of a prompt begins, in bytes.
+std::size_t question_byte(const Prompt& prompt) {
+  const auto found = std::find_if(prompt.segments.begin(), prompt.segments.end(),
+                                  [](const Segment& one) { return one.name == "question"; });
+  return found == prompt.segments.end() ? prompt.text.size() : found->begin;
+}
+
+/// A later question after the first `common` tokens of the first one's prompt: its context, or all
+/// of it.
+TokenSequence later_question(const Prompt& first, const Prompt& prompt, std::size_t common,
+                             bool context_only, const Tokenizer& tokenizer) {
+  const std::size_t context = question_byte(prompt);
+  const std::string question = (context_only ? "" : "\n\n") + prompt.text.substr(context);
+  Prompt before{first.text, {}, {}};  // with the evidence of this question
+  for (const Segment& segment : prompt.segments) {
+    if (segment.begin < context) before.segments.push_back(segment);
   }
-  const std::vector<std::string>& names = question.tokens.names;
-  const auto name = std::find(names.begin(), names.end(), "question") - names.begin();
-  const std::vector<std::uint8_t>& segments = question.tokens.segment;
-  const auto begin = std::find(segments.begin(), segments.end(), static_cast<std::uint8_t>(name));
-  question.question_begin = static_cast<int>(begin - segments.begin());
-  if (context_only && begin == segments.end()) {
-    throw FileError(
-        place.path.string(),
-        fmt::format("line {} has no question; compression of the context only needs one",
-                    place.line + 1));
+  before.segments.push_back({context, "context"});
+  Prompt whole = before;
+  if (context_only) whole.text.resize(context);
+  whole.segments.push_back({whole.text.size(), "question"});
+  whole.text += question;
+  TokenSequence begun = encode_prompt(before, tokenizer);
+  begun.ids.resize(common);
+  begun.segment.resize(common);
+  const TokenSequence joint = encode_prompt(whole, tokenizer);
+  // Letters of both may be one token; then the question is tokens by itself.
+  if (joint.ids.size() > common &&
+      std::equal(begun.ids.begin(), begun.ids.end(), joint.ids.begin()))
+    return joint;
+  for (const EncodedToken& token : tokenizer.encode(question))
+    begun.add(token.id, tokenizer.is_special(token.id) ? "special" : "question");
+  return begun;
+}
+}  // namespace
+
+std::vector<NeedleTask> RunWorker::questions_of(const StudyTask& task, bool context_only) {
+  PromptPlace place = task.source.prompt;
+  const bool many = place.question >= 0;
+  std::vector<NeedleTask> tasks;
+  Prompt first;
+  for (int question = 0, count = 1; question < count; ++question) {
+    if (many) place.question = question;
+    const std::string where = fmt::format("line {}{}", place.line + 1,
+                                          many ? fmt::format(", question {},", question + 1) : "");
+    const Prompt prompt = read(task, place);
+    const PromptParts parts = place.line < 0 ? PromptParts() : read_prompt_line(place);
+    if (parts.answers.empty() && parts.rules.empty()) {
+      throw FileError(place.path.string(),
+                      place.line < 0
+                          ? "has no answers; the task answer needs JSON lines with answers"
+                          : where + " has no answers; add \"answers\"");
+    }
+    count = std::max(parts.questions, 1);
+    NeedleTask& asked = tasks.emplace_back();
+    if (question == 0) {
+      first = prompt;
+      asked.tokens = encode_prompt(prompt, *model_->tokenizer);
+      const std::vector<std::string>& names = asked.tokens.names;
+      const auto name = std::find(names.begin(), names.end(), "question") - names.begin();
+      const std::vector<std::uint8_t>& segments = asked.tokens.segment;
+      const auto begin =
+          std::find(segments.begin(), segments.end(), static_cast<std::uint8_t>(name));
+      asked.question_begin = static_cast<int>(begin - segments.begin());
+      if (context_only && begin == segments.end()) {
+        throw FileError(place.path.string(),
+                        where + " has no question; compression of the context only needs one");
+      }
+    } else {
+      const auto common = context_only ? static_cast<std::size_t>(tasks.front().question_begin)
+                                       : tasks.front().tokens.ids.size();
+      asked.tokens = later_question(first, prompt, common, context_only, *model_->tokenizer);
+      asked.question_begin = static_cast<int>(common);
+    }
+    store(task, asked.tokens, task.source.answer_tokens, parts.answers, parts.rules);
   }
-  return question;
+  return tasks;
 }
 
 void RunWorker::open_prompt(const StudyTask& task) {
@@ -216,11 +278,11 @@ void RunWorker::open_prompt(const StudyTask& task) {
   const std::string wanted = key_of(task);
   if (prompt_ == wanted) return;
   prompt_.clear();
+  asked_.clear();
+  known_.clear();
   needle_.reset();
   perplexity_.reset();
   full_trace_.reset();
-  answers_.clear();
-  rules_.clear();
   if (!haystack_ || haystack_seed_ != source.seed)
     haystack_.emplace(model_->needles, *model_->tokenizer, haystack_seed_ = source.seed);
   running_ = {};
@@ -238,15 +300,17 @@ void RunWorker::open_prompt(const StudyTask& task) {
   const bool context_only = task.compression == compression_name(Compression::context_only);
   const bool needle = source.task == kNeedleTask;
   if (needle || source.task == kAnswerTask) {
-    NeedleTask question =
-        needle ? haystack_->needle({source.length, source.depth, source.sample}, source.needles)
-               : question_of(task, context_only);
+    std::vector<NeedleTask> questions;
     const int answer_tokens = needle ? model_->needles.answer_tokens : source.answer_tokens;
-    tokens_ = static_cast<int>(question.tokens.ids.size());
-    read_ = context_only ? question.question_begin : tokens_;
-    if (needle) answers_ = {question.answer};
-    store(task, question.tokens, answer_tokens);
-    needle_ = std::make_unique<NeedleRuns>(running_, std::move(question), answer_tokens,
+    if (needle) {
+      questions = {haystack_->needle({source.length, source.depth, source.sample}, source.needles)};
+      store(task, questions.front().tokens, answer_tokens, {questions.front().answer});
+    } else {
+      questions = questions_of(task, context_only);
+    }
+    tokens_ = static_cast<int>(questions.front().tokens.ids.size());
+    read_ = context_only ? questions.front().question_begin : tokens_;
+    needle_ = std::make_unique<NeedleRuns>(running_, std::move(questions), answer_tokens,
                                            context_only, largest.resolve(tokens_), progress_);
   } else {
     sequence_ = prompt_of(task);
@@ -254,7 +318,7 @@ void RunWorker::open_prompt(const StudyTask& task) {
     if (tokens_ < 2)
       throw WorkError(source.name + ": has fewer than two tokens; give a longer text");
     read_ = tokens_;
-    store(task, sequence_, 0);
+    store(task, sequence_, 0, {});
     if (source.task == kPerplexityTask) {
       perplexity_ =
           std::make_unique<PerplexityRuns>(running_, sequence_, largest.resolve(tokens_), progress_,
@@ -268,16 +332,17 @@ void RunWorker::open_prompt(const StudyTask& task) {
 
 /// Keeps the prompt as results carry it: its tokens, how many the model says after them, and how a
 /// policy that needs that reads the context a second time.
-void RunWorker::store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens) {
+void RunWorker::store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens,
+                      std::vector<std::string> answers, std::vector<AnswerRule> rules) {
   // A generated prompt may be shorter by a part of a sentence than it was asked for.
   const long length = std::max(std::ssize(tokens.ids), std::ptrdiff_t{task.source.length});
   note(beyond_positions(length + answer_tokens, model_->config));
   nlohmann::ordered_json prompt = stored_prompt(tokens);
   prompt["answer_tokens"] = answer_tokens;
-  if (!rules_.empty()) prompt["rules"] = rules_;
+  if (!rules.empty()) prompt["rules"] = rules;
   prompt["probe"] = task.probe;
   prompt["fingerprint"] = task.identity.substr(0, task.identity.find(' '));  // of the model
-  stored_ = prompt.dump();
+  asked_.push_back({prompt.dump(), std::move(answers), std::move(rules)});
 }
 
 fs::path RunWorker::captured(const StudyTask& task, const EvalSetting& setting, const char* name) {
@@ -340,16 +405,19 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   open_prompt(task);
   const EvalSetting setting = EvalSetting::of(task.policy, task.budget, task.probe);
   outcome.entries = setting.entries(tokens_);
-  outcome.prompt.stored = stored_;
-  if (!answers_.empty()) {
-    outcome.prompt.expected = Json(answers_).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const int question = asked_.size() > 1 ? task.source.prompt.question : 0;
+  const Asked& asked = asked_.at(static_cast<std::size_t>(question));
+  const std::vector<std::string>& answers = asked.answers;
+  outcome.prompt.stored = asked.stored;
+  if (!answers.empty()) {
+    outcome.prompt.expected = Json(answers).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   if (full_trace_) return drift(task, setting, outcome);
   outcome.at_once = setting.budget && task.block >= read_;
   // The prompt was opened with the full cache's run.
   if (setting.budget) begin = std::chrono::steady_clock::now();
-  EvaluationRun run =
-      needle_ ? needle_->run(setting, progress_) : perplexity_->run(setting, progress_);
+  EvaluationRun run = needle_ ? asked_run(task, setting) : perplexity_->run(setting, progress_);
+  if (needle_) outcome.entries = static_cast<int>(run.entries);
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (needle_) outcome.prompt.answer = escape_invalid_utf8(run.answer);
   Values values(task, outcome);
@@ -357,11 +425,12 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   if (task.source.task == kNeedleTask) {
     values.add("needle_found", run.correct);
   } else if (task.source.task == kAnswerTask) {
-    const bool asked = !answers_.empty();  // else the prompt has rules only
-    values.add("answer_found", asked ? double(has_answer(run.answer, answers_)) : kUnknown);
-    values.add("answer_all", asked ? found_share(run.answer, answers_) : kUnknown);
-    values.add("answer_f1", asked ? answer_f1(run.answer, answers_) : kUnknown);
-    values.add("answer_rules", rules_.empty() ? kUnknown : rules_followed(run.answer, rules_));
+    const bool has = !answers.empty();  // else the prompt has rules only
+    values.add("answer_found", has ? double(has_answer(run.answer, answers)) : kUnknown);
+    values.add("answer_all", has ? found_share(run.answer, answers) : kUnknown);
+    values.add("answer_f1", has ? answer_f1(run.answer, answers) : kUnknown);
+    values.add("answer_rules",
+               asked.rules.empty() ? kUnknown : rules_followed(run.answer, asked.rules));
     values.add("answer_loops", std::isnan(run.loop_begin) ? 0.0 : 1.0);
     values.add("answer_loop_begin", run.loop_begin);
   } else {
@@ -378,6 +447,18 @@ void RunWorker::compute(const StudyTask& task, StudyOutcome& outcome) {
   runs_[task.item] = std::move(run);
 }
 
+EvaluationRun RunWorker::asked_run(const StudyTask& task, const EvalSetting& setting) {
+  const auto question = static_cast<std::size_t>(std::max(task.source.prompt.question, 0));
+  if (asked_.size() == 1) return needle_->run(setting, progress_).front();
+  std::unique_lock lock(runs_mutex_);
+  const auto known = known_.find(setting_of(task));
+  if (known != known_.end()) return known->second.at(question);
+  lock.unlock();
+  std::vector<EvaluationRun> runs = needle_->run(setting, progress_);
+  lock.lock();
+  return known_.insert_or_assign(setting_of(task), std::move(runs)).first->second.at(question);
+}
+
 int RunWorker::most_like(const StudyTask& task) const {
   const Transformer& model = model_->transformer;
   if (!needle_ || model.is_packed() || !model.options().device().is_cpu() ||
@@ -387,7 +468,8 @@ int RunWorker::most_like(const StudyTask& task) const {
   if (!setting.budget || setting.probe) return 1;  // known already, or changes what others share
   constexpr double kMostBytes = 1 << 30;
   const ModelConfig& config = model_->config;
-  const double bytes = 2.0 * sizeof(float) * static_cast<double>(config.num_layers) *
+  const double copies = asked_.size() > 1 ? 3.0 : 1.0;  // to branch from, of cache and policy
+  const double bytes = copies * 2.0 * sizeof(float) * static_cast<double>(config.num_layers) *
                        static_cast<double>(config.num_kv_heads * config.head_dim) *
                        (setting.entries(tokens_) + std::min(task.block, tokens_) +
                         std::max(task.source.answer_tokens, 1));
@@ -401,6 +483,7 @@ std::vector<StudyOutcome> RunWorker::compute_all(std::span<const StudyTask> task
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (done[i] != 0) continue;
     std::vector<std::size_t> members;
+    std::set<std::string> settings;  // other questions at one of these are then answered, too
     if (prompt_ == key_of(tasks[i])) {
       int most = most_together();
       for (std::size_t j = i; j < tasks.size() && std::ssize(members) < most; ++j) {
@@ -410,7 +493,9 @@ std::vector<StudyOutcome> RunWorker::compute_all(std::span<const StudyTask> task
           like = most_like(tasks[j]);
         } catch (const std::exception&) {  // compute() reports it
         }
-        if (like == 1 || like <= std::ssize(members)) continue;
+        if (like == 1 || like <= std::ssize(members) ||
+            !settings.insert(setting_of(tasks[j])).second)
+          continue;
         most = std::min(most, like);
         members.push_back(j);
       }

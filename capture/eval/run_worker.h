@@ -31,7 +31,8 @@ struct RunSettings {
   Progress* progress = nullptr;  // can cancel the work
 };
 
-/// Runs items in the model. Those of one prompt write their answers together (run_together(); in
+/// Runs items in the model. Questions about one context at one setting are one run, which branches.
+/// Those of one prompt or context write their answers together (run_together(); in
 /// float32 on the CPU, with expanded weights). The model is loaded once. What the runs of one
 /// prompt share stays until the next prompt: the blocks before the first eviction, the full cache's
 /// distributions, and for the task drift its trace, in a folder of its own among the system's
@@ -57,12 +58,15 @@ class RunWorker final : public ItemWorker {
   void compute(const StudyTask& task, StudyOutcome& outcome) override;
   void open_model(const StudyTask& task);
   void open_prompt(const StudyTask& task);
+  EvaluationRun asked_run(const StudyTask& task, const EvalSetting& setting);
   /// How many runs like this one may be made together, beside the prompt's; the prompt is open.
   int most_like(const StudyTask& task) const;
   void note(const std::string& text);
+  Prompt read(const StudyTask& task, const PromptPlace& place);
   TokenSequence prompt_of(const StudyTask& task);
-  void store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens);
-  NeedleTask question_of(const StudyTask& task, bool context_only);
+  void store(const StudyTask& task, const TokenSequence& tokens, int answer_tokens,
+             std::vector<std::string> answers, std::vector<AnswerRule> rules = {});
+  std::vector<NeedleTask> questions_of(const StudyTask& task, bool context_only);
   void drift(const StudyTask& task, const EvalSetting& setting, StudyOutcome& outcome);
   std::filesystem::path captured(const StudyTask& task, const EvalSetting& setting,
                                  const char* name);
@@ -82,16 +86,21 @@ class RunWorker final : public ItemWorker {
   RunningModel running_;
   // The prompt at hand is of one of these kinds:
   std::string prompt_;  // which it is; empty: none
-  std::string stored_;  // as results carry it
-  int tokens_ = 0;
-  int read_ = 0;  // tokens before the policy stops: the prompt, or its context
+  struct Asked {
+    std::string stored;                // as results carry it
+    std::vector<std::string> answers;  // of a prompt of the tasks needle and answer
+    std::vector<AnswerRule> rules;     // of a prompt of the task answer
+  };
+  std::vector<Asked> asked_;  // the prompt, or by question
+  int tokens_ = 0;            // of the (first) prompt
+  int read_ = 0;              // tokens before the policy stops: the prompt, or its context
   std::optional<Haystack> haystack_;
   std::uint64_t haystack_seed_ = 0;
   std::unique_ptr<NeedleRuns> needle_;
   std::unique_ptr<PerplexityRuns> perplexity_;
-  std::vector<std::string> answers_;  // of a prompt of the task answer
-  std::vector<AnswerRule> rules_;     // of the same
-  TokenSequence sequence_;            // of prompts
+  TokenSequence sequence_;  // of prompts
+  /// By setting, for the questions that are not asked yet.
+  std::map<std::string, std::vector<EvaluationRun>> known_;
   std::unique_ptr<Trace> full_trace_;
   std::filesystem::path folder_;  // for traces; empty: not made yet
 };

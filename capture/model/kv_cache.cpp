@@ -132,4 +132,22 @@ void LayerCache::set_log_sizes(std::int64_t head, std::span<const float> log_siz
   log_sizes_[static_cast<std::size_t>(head)].assign(log_sizes.begin(), log_sizes.end());
 }
 
+void LayerCache::take(const LayerCache& other) {
+  std::size_t longest = 0;
+  for (const auto& tokens : other.tokens_) longest = std::max(longest, tokens.size());
+  const auto n = static_cast<std::int64_t>(longest);
+  reserve(n);
+  keys_.slice(1, 0, n).copy_(other.keys_.slice(1, 0, n));
+  values_.slice(1, 0, n).copy_(other.values_.slice(1, 0, n));
+  seen_ = other.seen_;
+  tokens_ = other.tokens_;
+  log_sizes_ = other.log_sizes_;
+}
+
+LayerCache LayerCache::copy() const {
+  LayerCache made(heads(), keys_.size(2), 0, keys_.options());
+  made.take(*this);
+  return made;
+}
+
 }  // namespace kvloupe

@@ -45,6 +45,11 @@ class LayerCache {
   /// [n]; empty: all zero. Entries appended later have 0.
   void set_log_sizes(std::int64_t head, std::span<const float> log_sizes);
 
+  /// Takes over the entries of another cache of the same layer; the storage stays its own.
+  void take(const LayerCache& other);
+  /// The same entries in a storage of their own. (A plain copy shares the storage.)
+  LayerCache copy() const;
+
  private:
   void reserve(std::int64_t needed);
 

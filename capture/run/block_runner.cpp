@@ -85,6 +85,19 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
   return hidden;
 }
 
+BlockRunner::State BlockRunner::state() const {
+  State state{{}, length_, steps_};
+  for (const LayerCache& cache : caches_) state.caches.push_back(cache.copy());
+  return state;
+}
+
+void BlockRunner::go_on_from(const State& state) {
+  for (std::size_t layer = 0; layer < caches_.size(); ++layer)
+    caches_[layer].take(state.caches[layer]);
+  length_ = state.length;
+  steps_ = state.steps;
+}
+
 void BlockRunner::run_aside(std::span<const std::int32_t> ids, int context,
                             const AsideHook& on_layer, const Progress& progress) const {
   const ModelConfig& config = model_.config();

@@ -65,6 +65,13 @@ class BlockRunner {
   /// they are; these must hold all of the context. Throws Cancelled.
   void run_aside(std::span<const std::int32_t> ids, int context, const AsideHook& on_layer,
                  const Progress& progress) const;
+  /// What runs change: from there the runner can go on again, with other tokens.
+  struct State {
+    std::vector<LayerCache> caches;
+    int length = 0, steps = 0;
+  };
+  State state() const;
+  void go_on_from(const State& state);
   /// A layer's cache, between steps.
   LayerCache& cache(int layer) { return caches_[static_cast<std::size_t>(layer)]; }
   /// Changes the caches as run() of the same tokens would, after another runner computed the block

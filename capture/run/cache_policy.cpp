@@ -14,7 +14,7 @@
 namespace kvloupe {
 
 RunningPass::RunningPass(const Transformer& model, const ModelInfo& info)
-    : changes_(static_cast<std::size_t>(info.num_layers)) {
+    : state_{std::vector<std::vector<float>>(static_cast<std::size_t>(info.num_layers)), {}} {
   for (int layer = 0; layer < info.num_layers; ++layer) {
     attending_.push_back(
         {layer, layer_model(info, model.config(), layer), layer_attention(model, layer)});
@@ -22,22 +22,22 @@ RunningPass::RunningPass(const Transformer& model, const ModelInfo& info)
 }
 
 std::span<const float> RunningPass::residual_change(int layer) const {
-  return changes_[static_cast<std::size_t>(layer)];
+  return state_.changes[static_cast<std::size_t>(layer)];
 }
 
 void RunningPass::will_ask(int layers) {
   const int first = std::max(static_cast<int>(attending_.size()) - layers, 0);
-  for (int layer = first; layer < static_cast<int>(attending_.size()); ++layer) asked_[layer];
+  for (int layer = first; layer < static_cast<int>(attending_.size()); ++layer) state_.asked[layer];
 }
 
 void RunningPass::add_changes(int layer, std::span<const float> changes) {
-  auto& own = changes_[static_cast<std::size_t>(layer)];
+  auto& own = state_.changes[static_cast<std::size_t>(layer)];
   own.insert(own.end(), changes.begin(), changes.end());
 }
 
 void RunningPass::add_states(int layer, const at::Tensor& query, const at::Tensor& key) {
-  const auto found = asked_.find(layer);
-  if (found == asked_.end()) return;
+  const auto found = state_.asked.find(layer);
+  if (found == state_.asked.end()) return;
   Layer& own = found->second;
   own.query = query;
   own.width = static_cast<int>(key.size(2));
@@ -52,7 +52,7 @@ void RunningPass::add_states(int layer, const at::Tensor& query, const at::Tenso
 }
 
 Matrix RunningPass::queries(int layer, int token) const {
-  const Layer& own = asked_.at(layer);
+  const Layer& own = state_.asked.at(layer);
   const std::int64_t row = token - (own.end - own.query.size(1));
   if (row < 0 || row >= own.query.size(1)) {
     throw std::logic_error("a query of another block than the last");
@@ -62,7 +62,7 @@ Matrix RunningPass::queries(int layer, int token) const {
 }
 
 MatrixView RunningPass::keys(int layer, int head) const {
-  const Layer& own = asked_.at(layer);
+  const Layer& own = state_.asked.at(layer);
   const auto& keys = own.keys[static_cast<std::size_t>(head)];
   return {keys.data(), static_cast<Eigen::Index>(own.end), static_cast<Eigen::Index>(own.width),
           Eigen::OuterStride<>(own.width)};
@@ -215,6 +215,23 @@ bool CachePolicy::cut_head(const Step& step, int head, const HeadDecision& decis
     }
   }
   return true;
+}
+
+CachePolicy::State CachePolicy::state(bool acts) const {
+  State state;
+  for (const Layer& layer : layers_)
+    state.layers.push_back({layer.caches->state(acts), layer.evicted_at, layer.merges});
+  if (pass_) state.pass = pass_->state();
+  return state;
+}
+
+void CachePolicy::go_on_from(const State& state) {
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    layers_[layer].caches->go_on_from(state.layers[layer].caches);
+    layers_[layer].evicted_at = state.layers[layer].evicted_at;
+    layers_[layer].merges = state.layers[layer].merges;
+  }
+  if (pass_) pass_->go_on_from(*state.pass);
 }
 
 const std::vector<std::vector<std::int32_t>>& CachePolicy::evicted_at(int layer) const {

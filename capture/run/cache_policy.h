@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "analysis/cache/evicting_layer.h"
@@ -29,12 +30,6 @@ class RunningPass : public WholePass {
   /// A layer's states of the next tokens as stored, float32 on the CPU, dense: [Hq,m,d], [Hk,m,d].
   void add_states(int layer, const at::Tensor& query, const at::Tensor& key);
 
- protected:
-  const std::vector<AttendingLayer>& attending() const override { return attending_; }
-  Matrix queries(int layer, int token) const override;
-  MatrixView keys(int layer, int head) const override;
-
- private:
   /// A layer whose attention somebody asks for.
   struct Layer {
     at::Tensor query;                      // of the last block
@@ -42,9 +37,25 @@ class RunningPass : public WholePass {
     std::vector<std::vector<float>> keys;  // [Hk] of [T so far,d]
     int width = 0;
   };
+  struct State {
+    std::vector<std::vector<float>> changes;  // [L] of [T so far]
+    std::map<int, Layer> asked;
+  };
+  const State& state() const { return state_; }
+  /// Policies that ask this pass then hear of the tokens of that state.
+  void go_on_from(const State& state) {
+    state_ = state;
+    forget_kept();
+  }
+
+ protected:
+  const std::vector<AttendingLayer>& attending() const override { return attending_; }
+  Matrix queries(int layer, int token) const override;
+  MatrixView keys(int layer, int head) const override;
+
+ private:
   std::vector<AttendingLayer> attending_;
-  std::vector<std::vector<float>> changes_;  // [L] of [T so far]
-  std::map<int, Layer> asked_;
+  State state_;
 };
 
 /// How a closed-loop run changes its caches.
@@ -92,6 +103,21 @@ class CachePolicy {
   }
   /// After the last layer of a block: decides where cut() did not. Returns what cut() would have.
   bool end_pass();
+
+  /// What cut() and end_pass() change, between blocks: from there the policy can go on again, with
+  /// other tokens. `acts`: whether it will act again; only then its own state is copied, which
+  /// throws CannotCopy where it has some outside of kvloupe.
+  struct LayerState {
+    EvictingLayer::State caches;
+    std::vector<std::vector<std::int32_t>> evicted_at;
+    std::vector<MergedEntry> merges;
+  };
+  struct State {
+    std::vector<LayerState> layers;
+    std::optional<RunningPass::State> pass;
+  };
+  State state(bool acts) const;
+  void go_on_from(const State& state);
 
   /// The step at which each token left each head's cache, evicted or beyond the model's window; −1:
   /// still in the cache. [Hk] of [T so far].

@@ -53,10 +53,12 @@ Prompt read_set_prompt(const PromptPlace& place) {
 namespace {
 namespace fs = std::filesystem;
 
-/// "notes.txt" gives notes.h5, line 3 of set.jsonl set-00003.h5.
+/// "notes.txt" gives notes.h5, line 3 of set.jsonl set-00003.h5, its question 1 set-00003-q1.h5.
 std::string trace_name(const PromptPlace& place) {
   const std::string stem = place.path.stem().string();
-  return place.line < 0 ? stem + ".h5" : fmt::format("{}-{:05}.h5", stem, place.line);
+  if (place.line < 0) return stem + ".h5";
+  return fmt::format("{}-{:05}{}.h5", stem, place.line,
+                     place.question < 0 ? "" : fmt::format("-q{}", place.question));
 }
 
 /// The trace of each prompt.

@@ -33,6 +33,11 @@ class StructuralSequence {
   StructuralSequence(const TokenSequence& tokens, const Tokenizer& tokenizer);
   /// The same sequence with more tokens at its end.
   void extend(const TokenSequence& tokens);
+  /// Another sequence, which may begin as this one does.
+  void restart(const TokenSequence& tokens) {
+    flags_.clear();
+    extend(tokens);
+  }
   /// [T so far]; stays at its address.
   const std::vector<char>& flags() const { return flags_; }
 

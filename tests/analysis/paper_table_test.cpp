@@ -225,6 +225,64 @@ TEST_F(PaperTables, KeyDiffsTableHasPoliciesAndBudgetsDownAndTasksAcross) {
   EXPECT_THAT(latex, HasSubstr("KeyDiff & 10\\% & \\textbf{75.0}{\\scriptsize [30.1, 95.4]} &"));
 }
 
+// The cluster bootstrap of three contexts, counted out: every draw of three is one of 27.
+TEST(StudyIntervals, QuestionsOfOneContextAreDrawnTogether) {
+  const std::vector<double> values = {1, 1, 0, 0, 1, 0};
+  const std::vector<int> contexts = {5, 5, 5, 2, 9, 9};  // sums 2 of 3, 0 of 1, 1 of 2
+  const MeanInterval one = mean_interval(values, true, contexts);
+  EXPECT_DOUBLE_EQ(one.mean, 0.5);
+  EXPECT_EQ(one.low, 0.0);              // three times context 2: 1 of 27, more than 2.5 %
+  EXPECT_DOUBLE_EQ(one.high, 2.0 / 3);  // three times context 5
+  const std::vector<int> apart = {0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(mean_interval(values, true, apart).low, mean_interval(values).low);
+  EXPECT_TRUE(std::isnan(mean_interval(values, true, std::vector<int>(6, 1)).low));
+  const std::vector<double> others = {0, 1, 1, 0, 0, 0};
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < values.size(); ++i) differences.push_back(values[i] - others[i]);
+  const MeanInterval pairs = paired_interval(values, others, true, contexts);
+  EXPECT_EQ(pairs.low, mean_interval(differences, false, contexts).low);
+  EXPECT_EQ(pairs.high, mean_interval(differences, false, contexts).high);
+  EXPECT_THAT(context_means(values, contexts), ElementsAre(0.0, 2.0 / 3, 0.5));
+}
+
+TEST_F(PaperTables, TheBoardHasABlockOfRowsForEachBudgetAndMarksTies) {
+  const auto score = [](const std::string& policy, const std::string& budget,
+                        const std::string& prompt) {
+    if (policy == "full") return 1.0;
+    if (policy == "random") return 0.0;
+    if (policy == "h2o") return budget == "25%" ? 1.0 : prompt.back() == '0' ? 0.0 : 1.0;
+    return prompt.back() == '0' ? 1.0 : 0.0;  // keydiff
+  };
+  const auto path =
+      write("a.sqlite", "m", {"random", "h2o", "keydiff"}, {"25%", "10%"}, score, alike);
+  const FilledTable table = fill_paper_table(board(), {path});
+  ASSERT_EQ(table.rows.size(), 8U);  // at two budgets: the full cache, two policies, chance
+  EXPECT_THAT(table.rows[0].labels, ElementsAre("full"));
+  EXPECT_EQ(table.rows[0].budget, "0.75 removed");
+  EXPECT_THAT(table.rows[3].labels, ElementsAre("chance: random"));
+  EXPECT_EQ(table.rows[4].budget, "0.9 removed");
+  EXPECT_TRUE(table.rows[4].first_of_part);
+  const TableCell& best = cell(table, "h2o", "10%", "Needles found, 256 tokens");
+  EXPECT_TRUE(best.best);
+  EXPECT_DOUBLE_EQ(best.value->mean, 75.0);
+  // Of four pairs three against one: not beyond chance; none of four at the larger budget is.
+  EXPECT_TRUE(cell(table, "keydiff", "10%", "Needles found, 256 tokens").ties);
+  EXPECT_FALSE(cell(table, "random", "25%", "Needles found, 256 tokens").ties);
+  EXPECT_FALSE(best.ties);
+  const TableCell& mean = cell(table, "keydiff", "25%", "Avg.");
+  EXPECT_DOUBLE_EQ(mean.value->mean, 25.0);
+  const std::string markdown = table_text(table, TableForm::markdown);
+  EXPECT_THAT(markdown, HasSubstr("**Board.**"));
+  EXPECT_THAT(markdown, HasSubstr("*m, 0.9 removed*"));
+  EXPECT_THAT(markdown, HasSubstr("Score: needle_found."));
+  EXPECT_THAT(markdown, HasSubstr("Needles found, 256 tokens (4)"));
+  EXPECT_THAT(table_text(table, TableForm::latex), HasSubstr("\\toprule"));
+  const std::string csv = table_text(table, TableForm::csv);
+  EXPECT_THAT(csv, HasSubstr("prompts,best,ties\n"));
+  EXPECT_THAT(csv, HasSubstr(",4,0,1\n"));
+  EXPECT_EQ(removed_text("128"), "128 entries kept");
+}
+
 TEST_F(PaperTables, APartOfThePromptsAndEqualCellsAreSaid) {
   const auto some = [](const std::string& policy, const std::string& budget,
                        const std::string& prompt) {

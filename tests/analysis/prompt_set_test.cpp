@@ -168,6 +168,59 @@ TEST_F(PromptSetTest, ScoresThatMayMisleadAreDoubted) {
     EXPECT_THAT(failure([&] { line(none); }), HasSubstr("line 1 has a question, but no context"));
 }
 
+TEST_F(PromptSetTest, SeveralQuestionsAboutOneContextAreAPromptEach) {
+  const std::string many =
+      R"({"context": "One rose. Two.", "id": 3, "questions": [
+          {"question": "How many roses?", "answers": ["1", "one"], "needle": "One rose."},
+          {"input": "And then?", "answer": "Two", "answer_prefix": "Then"}]})";
+  std::string one_line = many;
+  std::erase(one_line, '\n');
+  const auto file = write("m.jsonl", "{\"text\": \"a \\\"questions\\\" b\"}\n" + one_line + "\n");
+  const auto places = find_prompts(file, "m.jsonl");
+  EXPECT_THAT(names(places), ElementsAre("m.jsonl#0", "m.jsonl#1.q0", "m.jsonl#1.q1"));
+  const PromptParts first = read_prompt_line(places[1]), second = read_prompt_line(places[2]);
+  EXPECT_THAT(first.segments, ElementsAre(Pair("needle", "One rose."), Pair("context", " Two.\n\n"),
+                                          Pair("question", "How many roses?")));
+  EXPECT_THAT(first.answers, ElementsAre("1", "one"));
+  EXPECT_EQ(first.questions, 2);
+  EXPECT_THAT(second.segments, ElementsAre(Pair("context", "One rose. Two.\n\n"),
+                                           Pair("question", "And then?\nThen")));
+  EXPECT_THAT(second.answers, ElementsAre("Two"));
+  EXPECT_THAT(second.unread, IsEmpty());
+  // SCBench's name of the list; a line that asks itself is one prompt, as ever.
+  EXPECT_EQ(
+      find_prompts(write("s.jsonl", R"({"context": "c", "multi_turns": [{"input": "q"}]})"), "s")
+          .front()
+          .question,
+      0);
+  EXPECT_THAT(line(R"({"context": "c", "input": "i", "questions": ["q"]})").unread,
+              ElementsAre("questions"));
+  EXPECT_EQ(context_of("answer: m.jsonl#1.q12"), "answer: m.jsonl#1");
+  for (const char* other :
+       {"m.jsonl#1", "a.q1", "m.jsonl#1.q", "m.jsonl#x.q1", "m.jsonl#1.q1x", ""})
+    EXPECT_EQ(context_of(other), other);
+}
+
+TEST_F(PromptSetTest, AFaultOfAQuestionIsSaidWithLineAndQuestionBeforeAnythingRuns) {
+  const auto said = [&](const std::string& bad) {
+    const auto file = write("f.jsonl", "{\"text\": \"1\"}\n" + bad + "\n");
+    return failure([&] { find_prompts(file, "f"); });
+  };
+  EXPECT_THAT(said(R"({"questions": [{"question": "q", "answers": ["a"]}]})"),
+              HasSubstr("line 2 has \"questions\" without a \"context\""));
+  EXPECT_THAT(said(R"({"context": "c", "questions": []})"), HasSubstr("line 2 has \"questions\""));
+  EXPECT_THAT(said(R"({"context": "c", "questions": "q"})"), HasSubstr("not a list of questions"));
+  const auto of = [&](const std::string& question) {
+    return said(R"({"context": "c", "questions": [{"question": "q"}, )" + question + "]}");
+  };
+  EXPECT_THAT(of(R"("q")"), HasSubstr("line 2, question 2, is not an object"));
+  EXPECT_THAT(of(R"({"answers": ["a"]})"), HasSubstr("line 2, question 2, has no text"));
+  EXPECT_THAT(of(R"({"question": "q", "answers": ["a", " "]})"),
+              HasSubstr("line 2, question 2, has an empty text in \"answers\""));
+  EXPECT_THAT(of(R"({"question": "q", "answers": 3})"),
+              HasSubstr("line 2, question 2, has \"answers\" that are not a list of texts"));
+}
+
 TEST_F(PromptSetTest, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(failure([&] { line("[1]"); }), HasSubstr("one.jsonl: line 1 is not a JSON object"));
   EXPECT_THAT(failure([&] { line("{\"text\": \"cut"); }), HasSubstr("is not a JSON object"));

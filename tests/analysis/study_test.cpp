@@ -132,6 +132,33 @@ TEST(ItemQueue, AWorkerStaysWithItsTraceAndTheDearestComesFirst) {
   EXPECT_EQ(queue.next(9), std::nullopt);
 }
 
+TEST(ItemQueue, QuestionsAboutOneContextStayTogether) {
+  StudyPlan plan;
+  for (const char* name : {"answer: s#0.q0", "answer: s#0.q1", "answer: s#1.q0", "answer: t#1"}) {
+    plan.sources.emplace_back();
+    plan.sources.back().name = name;
+    for (int setting = 0; setting < 3; ++setting) {
+      plan.items.push_back({});
+      plan.items.back().trace = static_cast<int>(plan.sources.size()) - 1;
+      plan.items.back().cost = setting == 0 ? 2.0 : 1.0;
+    }
+  }
+  std::vector<int> all(plan.items.size());
+  std::iota(all.begin(), all.end(), 0);
+  ItemQueue queue(plan, all);
+  std::vector<int> got;
+  while (const auto item = queue.next(1)) got.push_back(*item);
+  // A setting of both questions, then the next one; then the other contexts.
+  EXPECT_THAT(got, testing::ElementsAre(0, 3, 1, 4, 2, 5, 6, 7, 8, 9, 10, 11));
+  std::vector<int> together;
+  for (int number = 1; number <= 5; ++number) {
+    const std::vector<int> own = items_of_shard(plan, all, {number, 5});
+    EXPECT_TRUE(own.empty() || own.front() != 3) << "a context is cut";
+    together.insert(together.end(), own.begin(), own.end());
+  }
+  EXPECT_EQ(together, all);
+}
+
 TEST(StudyBytes, ATaskAndAnOutcomeArriveAsTheyWereAndCutOnesAreRefused) {
   StudyTask task{.item = 3,
                  .trace = "a b.h5",

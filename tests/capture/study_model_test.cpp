@@ -398,6 +398,91 @@ TEST_F(RunStudyTest, AnswersAreJudgedByThoseOfThePrompt) {
   EXPECT_THAT(failure("b.sqlite"), HasSubstr("holds a study with other tasks"));
 }
 
+// Several questions about one context give the answers of prompts of their own: with the context
+// compressed alone each one, with the first question in sight that one.
+TEST_F(RunStudyTest, ManyQuestionsAreAnsweredAsEachOneAlone) {
+  const std::string context =
+      "The quick fox met a bear. The bear said that the key is 4711. A bird sang all day. The sun "
+      "was warm, and the fox went home to sleep. ";
+  const std::vector<std::string> questions = {"What is the key?", "Who sang all day long?",
+                                              "Where did the fox go?"};
+  std::string many, alone;
+  for (const std::string& question : questions) {
+    const std::string own = R"("question": ")" + question + R"(", "answers": ["4711", "home"])";
+    many += (many.empty() ? "{" : ", {") + own + "}";
+    alone += R"({"context": ")" + context + R"(", )" + own + "}\n";
+  }
+  write_file(folder_ / "many.jsonl",
+             R"({"context": ")" + context + R"(", "questions": [)" + many + "]}\n" +
+                 R"({"context": "Another text of some words.", "questions": [)" +
+                 R"({"question": "Whose?", "answers": ["x"]}]})" + "\n");
+  write_file(folder_ / "alone.jsonl", alone);
+  const auto study = [&](const char* prompts, const char* compression) {
+    write_file(folder_ / "study.json",
+               fmt::format(R"json({{"model": "model", "dtype": "f32", "prompts": ["{}"],
+                   "policies": ["snapkv(4)", "h2o+recent(2)", "keydiff+quant(4,group=8,residual=4)",
+                                "epikv"], "budgets": [20], "blocks": [16],
+                   "compression": "{}", "tasks": [{{"task": "answer", "tokens": 12}}]}})json",
+                           prompts, compression));
+  };
+  const auto said = [&](const char* results, const std::string& prompt) {
+    StudyResults file(folder_ / results);
+    std::map<std::string, std::string> answers;
+    for (const StudyResults::Item& item : file.items()) {
+      EXPECT_EQ(item.state, "done") << item.problem;
+      if (item.trace == "answer: " + prompt)
+        answers[item.policy] = fmt::format("{} {}", file.prompt(item.number).answer, item.entries);
+    }
+    EXPECT_EQ(answers.size(), 5U) << prompt;
+    return answers;
+  };
+  study("many.jsonl", "context-only");
+  run("many.sqlite");
+  study("alone.jsonl", "context-only");
+  run("alone.sqlite");
+  for (int question = 0; question < 3; ++question) {
+    auto one = said("many.sqlite", fmt::format("many.jsonl#0.q{}", question));
+    auto other = said("alone.sqlite", fmt::format("alone.jsonl#{}", question));
+    one.erase("full"), other.erase("full");
+    EXPECT_EQ(one, other) << questions[static_cast<std::size_t>(question)];
+  }
+  // Hidden states are compared with the full cache's run of the same question.
+  const auto of = [&](const char* results, const char* prompt) {
+    const StudyTable table = read_study_table(folder_ / results);
+    const int m = table.measure("answer_hidden_distance");
+    for (std::size_t i = 0; i < table.items.size(); ++i) {
+      if (table.items[i].trace == prompt && table.items[i].policy == "snapkv(4)")
+        return table.values[static_cast<std::size_t>(m)][i];
+    }
+    return std::nan("");
+  };
+  EXPECT_EQ(of("many.sqlite", "answer: many.jsonl#0.q2"),
+            of("alone.sqlite", "answer: alone.jsonl#2"));
+  study("many.jsonl", "regular");
+  run("seen.sqlite");
+  study("alone.jsonl", "regular");
+  run("each.sqlite");
+  EXPECT_EQ(said("seen.sqlite", "many.jsonl#0.q0"), said("each.sqlite", "alone.jsonl#0"));
+  EXPECT_NE(said("seen.sqlite", "many.jsonl#0.q1"), said("each.sqlite", "alone.jsonl#1"));
+  // A later question follows the first one, without its answer.
+  StudyResults file(folder_ / "seen.sqlite");
+  const auto items = file.items();
+  const auto later = std::find_if(items.begin(), items.end(), [](const auto& item) {
+    return item.trace.ends_with("#0.q1") && item.policy == "snapkv(4)";
+  });
+  EvalCaseRequest wanted;
+  wanted.results = folder_ / "seen.sqlite";
+  wanted.row = later->number;
+  wanted.model = ModelChoice{kStudiedModel};
+  EXPECT_THAT(error_of<UsageError>([&] { eval_case(wanted); }), HasSubstr("a later question"));
+  // Means are over questions, intervals over contexts.
+  std::vector<SummaryRow> rows = summarise(file);
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [](const SummaryRow& one) { return one.policy == "epikv"; });
+  EXPECT_EQ(row->traces, 4);
+  EXPECT_EQ(row->contexts, 2);
+}
+
 TEST_F(RunStudyTest, TheModelWritesAsACaptureDoesAndItsLoopsAreCounted) {
   const std::string text = read_prompt(kStudiedModel.parent_path() / "prompts" / "needle.txt").text;
   write_file(folder_ / "set.jsonl", nlohmann::json{{"text", text}, {"answers", {"12"}}}.dump());

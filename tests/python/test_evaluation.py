@@ -23,8 +23,13 @@ MODEL = Path(__file__).resolve().parents[2] / "assets/demo-model"
 SET = [
     {"context": "The key to the kettle is 47. The ladder stands in the garden.", "input": "Where does the ladder stand?",
      "answers": ["garden", "in the garden"], "needle": "The ladder stands in the garden."},
+    {"context": "The bell is 12. The drum is red. A cat sat on the ladder, and the fox went home to the garden.", "questions": [
+        {"question": "What is the drum?", "answers": ["red"], "needle": "The drum is red."},
+        {"question": "What is the bell?", "answers": ["12"], "needle": "The bell is 12.", "answer_prefix": "The bell is"},
+        {"input": "\nWho sat on the ladder?", "answer": "cat"}]},
     {"input": "A list of words.\nThe bell is 12.\nThe bell is", "outputs": ["12"]},
     {"text": "The drum is red. The drum is red. The", "question": "What is red?", "answer": "The drum", "length": 9}]
+PROMPTS = len(SET) + 2  # the line with several questions has three
 TASKS: list[Any] = [{"task": "needle", "lengths": [256], "depths": [10, 62.5], "samples": 2, "needles": 2},
                     {"task": "answer", "tokens": 6}, {"task": "perplexity", "lengths": [150], "samples": 2}]
 SETTINGS: dict[str, Any] = dict(policies=["h2o+recent(25%)", "keydiff", "snapkv(window=16)+caote"], budgets=["20%", 60], blocks=[64])
@@ -66,7 +71,7 @@ def test_it_is_the_study_of_kvloupe_capture(changes: dict[str, Any], model: Any,
     items = ("SELECT item, trace, task, policy, budget, block, entries, tokens, compression, state, problem, stored, expected, answer "
              "FROM items JOIN run_prompts USING (item) JOIN prompts USING (prompt) ORDER BY item")
     assert rows(own, items) == rows(other, items)
-    assert len(rows(own, items)) == 7 * (4 + len(SET) + 2)
+    assert len(rows(own, items)) == 7 * (4 + PROMPTS + 2)
     names = [name for name, in rows(own, "SELECT name FROM measures ORDER BY measure")]
     for table in ("replay_values", "head_values"):
         found, wanted = (rows(file, f"SELECT * FROM {table}") for file in (own, other))

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "analysis/error.h"
 #include "analysis/numeric/float_rows.h"
+#include "analysis/policy/kit/known_scores.h"
 
 namespace kvloupe {
 
@@ -31,6 +33,27 @@ int drift_of(const std::vector<int>& quotas, const StepView& view, int budget) {
   return 0;
 }
 }  // namespace
+
+PolicyStages::PolicyStages(const PolicyStages& other)
+    : score(other.score->copy()),
+      protection(other.protection),
+      layer_budget(other.layer_budget),
+      allocation(other.allocation->copy()),
+      selection(other.selection->copy()),
+      merging(score->merging()),
+      removals(other.removals),
+      schedule(other.schedule) {
+  if (!merging && other.merging) merging = other.merging->copy();
+  link();
+}
+
+void PolicyStages::link() const {
+  auto* needs = dynamic_cast<NeedsKnownScores*>(allocation.get());
+  if (needs == nullptr) return;
+  auto* knows = dynamic_cast<KnowsScores*>(score.get());
+  if (knows == nullptr) throw std::logic_error("policy: a score that is not known beforehand");
+  needs->by(*knows);
+}
 
 ComposedPolicy::ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
                                PolicyStages stages)

@@ -35,6 +35,13 @@ struct PolicyStages {
   std::unique_ptr<Merging> merging;      // or null
   std::vector<TokenRule> removals = {};  // entries that leave whatever the others say
   Schedule schedule = {};
+
+  PolicyStages() = default;
+  PolicyStages(PolicyStages&&) = default;
+  PolicyStages& operator=(PolicyStages&&) = default;
+  PolicyStages(const PolicyStages& other);  // with the state; throws CannotCopy
+  /// Lets parts that need it know the score.
+  void link() const;
 };
 
 /// score × protection × allocation × selection × merging, as one state machine of a layer. Its
@@ -44,6 +51,7 @@ class ComposedPolicy : public LayerPolicy, public SeesRewrites {
   /// `name` is the score's, for messages.
   ComposedPolicy(std::string name, const LayerContext& context, PolicyOptions options,
                  PolicyStages stages);
+  ComposedPolicy(const ComposedPolicy&) = default;
 
   void forget_first(const std::vector<CacheView>& caches, std::span<const int> counts) override;
   std::vector<HeadDecision> step(const StepView& view) override;
@@ -86,6 +94,8 @@ class PolicyWithRemovals : public LayerPolicy {
  public:
   PolicyWithRemovals(std::unique_ptr<LayerPolicy> inner, std::vector<TokenRule> rules)
       : inner_(std::move(inner)), rules_(std::move(rules)) {}
+  PolicyWithRemovals(const PolicyWithRemovals& other)
+      : LayerPolicy(other), inner_(other.inner_->copy()), rules_(other.rules_) {}
 
   std::vector<HeadDecision> step(const StepView& view) override;
   bool needs_values() const override { return inner_->needs_values(); }

@@ -25,13 +25,13 @@ enum class ScoreScale {
 template <typename Made>
 std::unique_ptr<Made> made_of(const SpecPart& part, const LayerContext& context) {
   if constexpr (std::is_constructible_v<Made, const SpecPart&, const LayerContext&>) {
-    return std::make_unique<Made>(part, context);
+    return make_copyable<Made>(part, context);
   } else if constexpr (std::is_constructible_v<Made, const SpecPart&>) {
-    return std::make_unique<Made>(part);
+    return make_copyable<Made>(part);
   } else if constexpr (std::is_constructible_v<Made, const LayerContext&>) {
-    return std::make_unique<Made>(context);
+    return make_copyable<Made>(context);
   } else {
-    return std::make_unique<Made>();
+    return make_copyable<Made>();
   }
 }
 

@@ -8,7 +8,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "analysis/matrix.h"
@@ -142,10 +145,38 @@ struct HeadDecision {
   double merge_threshold = std::numeric_limits<double>::quiet_NaN();
 };
 
+/// A part of a policy has a state outside of this program: a plugin's, a Python process's.
+struct CannotCopy : std::runtime_error {
+  CannotCopy() : std::runtime_error("this policy's state cannot be copied") {}
+};
+
+/// A part of a policy, which can be copied with its state. What it has borrowed (LayerContext) is
+/// the copy's, too.
+template <typename Kind>
+struct PolicyPart {
+  using Part = Kind;
+  virtual ~PolicyPart() = default;
+  /// Throws CannotCopy.
+  virtual std::unique_ptr<Kind> copy() const { throw CannotCopy(); }
+};
+
+/// `Made`, copied as its class says, where it does.
+template <typename Made>
+struct Copyable : Made {
+  using Made::Made;
+  std::unique_ptr<typename Made::Part> copy() const override {
+    if constexpr (std::is_copy_constructible_v<Made>) return std::make_unique<Copyable>(*this);
+    throw CannotCopy();
+  }
+};
+template <typename Made, typename... Arguments>
+std::unique_ptr<Made> make_copyable(Arguments&&... arguments) {
+  return std::make_unique<Copyable<Made>>(std::forward<Arguments>(arguments)...);
+}
+
 /// The state machine of one layer.
-class LayerPolicy {
+class LayerPolicy : public PolicyPart<LayerPolicy> {
  public:
-  virtual ~LayerPolicy() = default;
   /// Call before a step in which entries leave the window: the first counts[h] entries of each
   /// head's cache [Hk] leave. caches: as after the last step. The view of step() then has neither
   /// these entries nor those of its own block that leave as well.

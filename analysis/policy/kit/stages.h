@@ -43,9 +43,8 @@ struct Protection {
 /// Makes synthetic entries: merges entries, gives away the values of entries that leave, or refits
 /// what stays. Methods may be called for
 /// different heads at the same time.
-class Merging {
+class Merging : public PolicyPart<Merging> {
  public:
-  virtual ~Merging() = default;
   /// Called at every step, evicting or not, after the score's observe().
   virtual void observe(const StepView& /*view*/, int /*head*/) {}
   /// Called before the selection if n exceeds the head's quota: fills `decision.merges` with sets
@@ -68,9 +67,8 @@ class Merging {
 
 /// The score of the entries of each head. One object per layer. Methods that take a head may be
 /// called for different heads at the same time; rows index the cache before eviction.
-class Score {
+class Score : public PolicyPart<Score> {
  public:
-  virtual ~Score() = default;
   /// Called at every step, evicting or not, before anything else: updates accumulated values.
   virtual void observe(const StepView& /*view*/, int /*head*/) {}
   /// Called once per step that scores, before score(): computes the data that the heads of the
@@ -89,8 +87,9 @@ class Score {
   virtual double rows_summed(const StepView& /*view*/) const { return 1.0; }
   /// Whether a score that is too small for float32 is given as score_values.h says.
   virtual bool keeps_small_scores() const { return false; }
-  /// Called once, before any step: the merges that the policy of this score makes beside choosing
-  /// entries. It may share the score's state, and its methods follow the score's. Null: nothing.
+  /// Called once, before any step or after copying: the merges that the policy of this score makes
+  /// beside choosing entries. It may share the score's state and has none of its own; its methods
+  /// follow the score's. Null: nothing.
   virtual std::unique_ptr<Merging> merging() { return nullptr; }
   /// Called last at every step: forget entries that were not kept, and treat rows that a merge
   /// changed as new.
@@ -102,6 +101,7 @@ class Score {
 class ScoreOver : public Score {
  public:
   explicit ScoreOver(std::unique_ptr<Score> base) : base_(std::move(base)) {}
+  ScoreOver(const ScoreOver& other) : Score(other), base_(other.base_->copy()) {}
   void observe(const StepView& view, int head) override { base_->observe(view, head); }
   void prepare(const StepView& view, int budget) override { base_->prepare(view, budget); }
   void set_protection(const Protection& protection) override { base_->set_protection(protection); }
@@ -110,6 +110,7 @@ class ScoreOver : public Score {
   void retain(const StepView& view, int head, const HeadDecision& decision) override {
     base_->retain(view, head, decision);
   }
+  std::unique_ptr<Merging> merging() override { return base_->merging(); }
   bool needs_values() const override { return base_->needs_values(); }
 
  protected:
@@ -118,9 +119,8 @@ class ScoreOver : public Score {
 
 /// How many entries each head of the layer may keep. `budget`: entries per head that the layer may
 /// hold at this step, the mean over its heads.
-class Allocation {
+class Allocation : public PolicyPart<Allocation> {
  public:
-  virtual ~Allocation() = default;
   /// Whether the budget limits the number of entries in the heads.
   virtual bool bounded() const { return true; }
   /// How many of a head's `quota` entries may be protected, if heads hold `budget` on average.
@@ -135,9 +135,8 @@ class Allocation {
 };
 
 /// Chooses the unprotected entries that fill the rest of a head's quota.
-class Selection {
+class Selection : public PolicyPart<Selection> {
  public:
-  virtual ~Selection() = default;
   /// Marks `count` entries of `decision.fates` (now `evicted` where unprotected) as kept, and fills
   /// threshold and ties. `decision.scores` [n] holds the scores, `rows_summed` the divisor that
   /// turns them into attention per row. Different heads may be asked for at the same time.

@@ -174,7 +174,7 @@ class ValueAwareScore : public ScoreOver {
 }  // namespace
 
 std::unique_ptr<Score> make_value_aware_score(ValueAwareForm form, std::unique_ptr<Score> base) {
-  return std::make_unique<ValueAwareScore>(form, std::move(base));
+  return make_copyable<ValueAwareScore>(form, std::move(base));
 }
 
 std::string value_aware_refusal(const SpecPart& part, const PolicySpec& spec) {

@@ -79,6 +79,12 @@ class TracePass : public WholePass {
 };
 }  // namespace
 
+void WholePass::forget_kept() {
+  const std::lock_guard lock(mutex_);
+  kept_.clear();
+  numbers_ = 0;
+}
+
 std::shared_ptr<const WholePass::Attention> WholePass::attention(
     int layers, int token, std::span<const std::int32_t> entries) const {
   const std::lock_guard lock(mutex_);  // others wait for what they would compute as well

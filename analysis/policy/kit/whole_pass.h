@@ -47,6 +47,8 @@ class WholePass {
     ModelInfo model;  // with the layer's own reach
     LayerAttention rule;
   };
+  /// Forgets attention(): tokens from some place on are others now.
+  void forget_kept();
   /// The layers that attend, ascending.
   virtual const std::vector<AttendingLayer>& attending() const = 0;
   /// [Hq,d]: the queries of one token.

@@ -172,8 +172,8 @@ void chunks(PolicyEntry& entry) {
                     {"kvpress: gated by entropy", "chunks(10,few=4)"}};
   entry.builder = ScoreGrouping{
       [](const SpecPart& part, const LayerContext& context, std::unique_ptr<Score> base) {
-        return std::make_unique<ChunkScore>(part.count("length"), part.count("few"),
-                                            context.model.num_kv_heads, std::move(base));
+        return make_copyable<ChunkScore>(part.count("length"), part.count("few"),
+                                         context.model.num_kv_heads, std::move(base));
       }};
   entry.refusal = refusal;
 }

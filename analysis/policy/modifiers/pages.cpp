@@ -211,9 +211,9 @@ void pages(PolicyEntry& entry) {
   entry.builder = PagingBuilder{
       [](const SpecPart& part, std::unique_ptr<Score> base) {
         const PageRank rank = part.word("rank") == "max" ? PageRank::largest : PageRank::mean;
-        return std::make_unique<PageScore>(part.count("size"), rank, std::move(base));
+        return make_copyable<PageScore>(part.count("size"), rank, std::move(base));
       },
-      [](const SpecPart& part) { return std::make_unique<PageSelection>(part.count("size")); }};
+      [](const SpecPart& part) { return make_copyable<PageSelection>(part.count("size")); }};
   entry.refusal = pages_refusal;
   entry.limits = [](const SpecPart& part, const ModelInfo&, int budget, int) {
     if (part.count("size") <= budget) return;

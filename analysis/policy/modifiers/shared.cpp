@@ -174,11 +174,11 @@ void shared(PolicyEntry& entry) {
       [](const SpecPart& part, const LayerContext& context, std::unique_ptr<Score> base) {
         const std::string& how = part.word("how");
         const int heads = context.model.num_kv_heads;
-        return std::make_unique<SharedScore>(how == "mean"   ? Sharing::mean
-                                             : how == "rank" ? Sharing::rank
-                                                             : Sharing::votes,
-                                             group_of(part) == 0 ? heads : group_of(part), heads,
-                                             std::move(base));
+        return make_copyable<SharedScore>(how == "mean"   ? Sharing::mean
+                                          : how == "rank" ? Sharing::rank
+                                                          : Sharing::votes,
+                                          group_of(part) == 0 ? heads : group_of(part), heads,
+                                          std::move(base));
       }};
   entry.refusal = shared_refusal;
   entry.doubts = [](const SpecPart& part, const PolicySpec& spec) -> Lines {

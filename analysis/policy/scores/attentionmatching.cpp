@@ -115,6 +115,10 @@ class MatchingScore : public Score {
  public:
   MatchingScore(const SpecPart& part, const LayerContext& context)
       : reference_(std::make_shared<Reference>(part, context)) {}
+  MatchingScore(const MatchingScore& other)
+      : Score(other),
+        reference_(std::make_shared<Reference>(*other.reference_)),
+        budget_(other.budget_) {}
 
   void observe(const StepView& view, int head) override { reference_->observe(view, head); }
   void prepare(const StepView& /*view*/, int budget) override {

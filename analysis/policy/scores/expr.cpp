@@ -177,16 +177,16 @@ void expr(PolicyEntry& entry) {
   entry.parameters = {text_parameter("formula", "", "the formula, in quotes", check)};
   entry.parameters.front().required = true;
   entry.traits.reads_output_weights = true;
-  entry.builder = ScoreBuilder{
-      [](const SpecPart& part, const LayerContext& context) {
-        try {
-          return std::make_unique<ExprScore>(part.word("formula"), context);
-        } catch (const FormulaError& error) {
-          throw UsageError("expr: '" + error.word + "' at column " +
-                           std::to_string(error.position + 1) + " of the formula: " + error.what());
-        }
-      },
-      ScoreScale::signed_own};
+  entry.builder = ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
+                                 try {
+                                   return make_copyable<ExprScore>(part.word("formula"), context);
+                                 } catch (const FormulaError& error) {
+                                   throw UsageError("expr: '" + error.word + "' at column " +
+                                                    std::to_string(error.position + 1) +
+                                                    " of the formula: " + error.what());
+                                 }
+                               },
+                               ScoreScale::signed_own};
 }
 
 }  // namespace kvloupe::policies

@@ -149,7 +149,7 @@ void keydiff(PolicyEntry& entry) {
       ScoreBuilder{[](const SpecPart& part, const LayerContext& context) {
                      const KeyDiffHead head(choice<Anchor>(anchor_words(), part.word("anchor")),
                                             choice<Metric>(metric_words(), part.word("metric")));
-                     return std::make_unique<ScoreOfHeads<KeyDiffHead>>(
+                     return make_copyable<ScoreOfHeads<KeyDiffHead>>(
                          std::vector(static_cast<std::size_t>(context.model.num_kv_heads), head));
                    },
                    ScoreScale::signed_own};

@@ -33,7 +33,7 @@ void keynorm(PolicyEntry& entry) {
   entry.differences = "the authors' code starts at 2048 tokens and skips the first two layers";
   entry.builder = ScoreBuilder{
       [](const SpecPart&, const LayerContext& context) {
-        return std::make_unique<ScoreOfHeads<KeyNormHead>>(
+        return make_copyable<ScoreOfHeads<KeyNormHead>>(
             std::vector<KeyNormHead>(static_cast<std::size_t>(context.model.num_kv_heads)));
       },
       ScoreScale::signed_own};

@@ -81,7 +81,7 @@ void kvcompose(PolicyEntry& entry) {
       [](const SpecPart& part, const LayerContext& context) {
         const bool values = part.count("values") == 1;
         const bool mean = part.count("mean") == 1;
-        return std::make_unique<ProbeScore>(
+        return make_copyable<ProbeScore>(
             part, context, LayerProbeParts{values, false},
             [=](const ProbeInfo& probe, const LayerProbe& states, const Progress& progress) {
               return scores_of(probe, states, values, mean, progress);

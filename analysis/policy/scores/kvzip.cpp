@@ -89,7 +89,7 @@ void kvzip(PolicyEntry& entry) {
         const int sinks = part.count("sinks");
         const bool keep = part.count("keep_sinks") == 1;
         const bool plus = part.count("plus") == 1;
-        return std::make_unique<ProbeScore>(
+        return make_copyable<ProbeScore>(
             part, context, LayerProbeParts{false, plus},
             [=](const ProbeInfo& probe, const LayerProbe& states, const Progress& progress) {
               return scores_of(probe, states, sinks, keep, plus, progress);

@@ -27,7 +27,7 @@ void leverage(PolicyEntry& entry) {
   entry.variants = {{"the paper, and kvpress", "leverage"}, {"exact", "leverage(sketch=0)"}};
   entry.builder = ScoreBuilder{
       [](const SpecPart& part, const LayerContext& context) {
-        return std::make_unique<ScoreOfHeads<LeverageKeys>>(leverage_of_heads(part, context));
+        return make_copyable<ScoreOfHeads<LeverageKeys>>(leverage_of_heads(part, context));
       },
       ScoreScale::common};
 }

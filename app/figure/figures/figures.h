@@ -77,6 +77,7 @@
   FIGURE(rescue_figure)               \
   FIGURE(cause_scatter_figure)        \
   FIGURE(study_budget_figure)         \
+  FIGURE(board_figure)                \
   FIGURE(certificate_figure)          \
   FIGURE(study_ranks_figure)          \
   FIGURE(study_heads_figure)          \

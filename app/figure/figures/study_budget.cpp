@@ -34,16 +34,19 @@ std::vector<double> places_of(const MeasureTable& table, bool percent) {
 /// those of the first policy, on prompts that have both.
 struct Values {
   std::vector<double> own, firsts;
+  std::vector<int> contexts;
 };
 Values known_values(const MeasureTable& table, std::size_t policy, std::size_t budget,
                     bool difference) {
   Values values;
+  const std::vector<int> contexts = contexts_of(table.prompts);
   for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
     const double value = table.value(policy, budget, prompt);
     const double first = difference ? table.value(0, budget, prompt) : 0.0;
     if (!std::isfinite(value) || !std::isfinite(first)) continue;
     values.own.push_back(value);
     values.firsts.push_back(first);
+    values.contexts.push_back(contexts[prompt]);
   }
   return values;
 }
@@ -78,24 +81,27 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   std::vector<double> sorted;
   for (const std::size_t b : order) sorted.push_back(at[b]);
   BudgetCurves curves(sorted, table.policies.size(), table.prompts.size());
-  bool hits = true;  // whether the bands are of shares of prompts
+  bool hits = true;     // whether the bands are of shares of prompts
+  bool shared = false;  // whether questions share contexts
   for (std::size_t p = difference ? 1 : 0; p < table.policies.size(); ++p) {
     curves.add_policy(table.policies[p], static_cast<int>(p));
     for (const std::size_t b : order) {
       progress.check();
       Values values = known_values(table, p, b, difference);
       if (values.own.empty()) continue;
-      const MeanInterval one = difference
-                                   ? paired_interval(values.own, values.firsts, measure.share)
-                                   : mean_interval(values.own, measure.share);
+      const MeanInterval one =
+          difference ? paired_interval(values.own, values.firsts, measure.share, values.contexts)
+                     : mean_interval(values.own, measure.share, values.contexts);
       figure->add_row({table.policies[p], table.budgets[b], at[b], values.own.size(), one.mean,
                        one.low, one.high});
-      fewest = std::min(fewest, values.own.size());
       most = std::max(most, values.own.size());
-      if (values.own.size() >= kFewestForBootstrap)
-        hits &= measure.share && are_hits(values.own) && are_hits(values.firsts);
+      const bool own_hits = measure.share && are_hits(values.own) && are_hits(values.firsts);
       for (std::size_t i = 0; i < values.own.size(); ++i) values.own[i] -= values.firsts[i];
-      curves.add(at[b], one, values.own);
+      const std::vector<double> independent = context_means(values.own, values.contexts);
+      shared |= independent.size() < values.own.size();
+      fewest = std::min(fewest, independent.size());
+      if (independent.size() >= kFewestForBootstrap) hits &= own_hits;
+      curves.add(at[b], one, independent);
     }
   }
   LinePanels::Panel panel = curves.panel(percent);
@@ -114,11 +120,13 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
   const auto names_too_long = [](const auto& line) { return line.name.size() > kLongestNameAtEnd; };
   figure->legend = table.policies.size() - (difference ? 1 : 0) > kMostNamesAtEnds ||
                    std::any_of(panel.lines.begin(), panel.lines.end(), names_too_long);
-  const std::string things = measure.task == kReplayTask ? "traces" : "prompts";
+  const std::string things = shared                        ? "contexts"
+                             : measure.task == kReplayTask ? "traces"
+                                                           : "prompts";
   std::string intervals;
   if (fewest < kFewestForBootstrap)
     intervals = " Dots: each of the " + things + ", where too few are known for an interval.";
-  if (!panel.bands.empty() && hits) {
+  if (!panel.bands.empty() && hits && !shared) {
     intervals += fmt::format(" Bands: 95 % intervals of {} ({}).",
                              difference ? "differences of paired shares" : "shares",
                              difference ? "Newcombe 1998" : "Wilson 1927");

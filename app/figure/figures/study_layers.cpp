@@ -95,6 +95,8 @@ std::unique_ptr<const Figure> make_figure(const FigureInput& input, Progress& pr
   const MeasureTable table = chosen_table(input, false, drift ? kAgreement : "");
   const std::size_t budget = chosen_budget(input, table);
   const StudyMeasure measure = described(table.measure);
+  const bool shared =
+      context_means(table.full, contexts_of(table.prompts)).size() < table.prompts.size();
   auto figure = std::make_unique<LinePanels>();
   const std::vector<std::string> chance = chance_names(table.policies);
   const std::string things = measure.task == kReplayTask ? "traces" : "prompts";
@@ -112,7 +114,8 @@ std::unique_ptr<const Figure> make_figure(const FigureInput& input, Progress& pr
     std::vector<double> known = values;
     keep_known(known);
     if (known.empty()) continue;
-    const bool own_few = known.size() < kFewestForBootstrap;
+    // Questions about one context have no interval here: each is a dot.
+    const bool own_few = known.size() < kFewestForBootstrap || shared;
     few |= own_few;
     const MeanInterval mean = mean_interval(known, measure.share);
     const auto layers = by_layer(head_table(study, table, p, budget), table.prompts.size());

@@ -99,7 +99,11 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       prompts_text(table, static_cast<long>(table.prompts.size())),
       budget_text(table.budgets[budget]), table.block == "capture" ? "" : ", block " + table.block,
       full ? " First column: the full cache." : "",
-      measure.share ? shares_text(*figure, names) : "", closing_text(input, table.measure));
+      measure.share &&
+              context_means(table.full, contexts_of(table.prompts)).size() == table.prompts.size()
+          ? shares_text(*figure, names)
+          : "",
+      closing_text(input, table.measure));
   figure->rows = static_cast<int>(prompts.size());
   figure->columns = static_cast<int>(names.size());
   figure->x = name_axis(std::move(names), "Policy");

@@ -138,12 +138,20 @@ class StudyRanks final : public Figure {
 std::optional<PolicyRanks> ranks_at(const MeasureTable& table,
                                     const std::vector<std::size_t>& policies, std::size_t budget,
                                     bool larger_is_better) {
-  std::vector<double> complete;
+  std::vector<std::string> prompts;
+  std::vector<std::vector<double>> known(policies.size());
   for (std::size_t prompt = 0; prompt < table.prompts.size(); ++prompt) {
     std::vector<double> row;
     for (const std::size_t p : policies) row.push_back(table.value(p, budget, prompt));
-    if (std::all_of(row.begin(), row.end(), [](double value) { return std::isfinite(value); }))
-      complete.insert(complete.end(), row.begin(), row.end());
+    if (!std::all_of(row.begin(), row.end(), [](double value) { return std::isfinite(value); }))
+      continue;
+    for (std::size_t p = 0; p < row.size(); ++p) known[p].push_back(row[p]);
+    prompts.push_back(table.prompts[prompt]);
+  }
+  for (std::vector<double>& own : known) own = context_means(own, contexts_of(prompts));
+  std::vector<double> complete;
+  for (std::size_t row = 0; row < known.front().size(); ++row) {
+    for (const std::vector<double>& own : known) complete.push_back(own[row]);
   }
   if (complete.size() < 2 * policies.size()) return std::nullopt;
   return rank_policies(complete, static_cast<int>(policies.size()), larger_is_better);

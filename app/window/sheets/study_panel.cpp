@@ -164,10 +164,16 @@ void StudyPanel::draw_form(const PanelContext& c) {
     place("prompts", "JSON lines: input, and outputs that are right; or a folder of texts",
           options.prompts, FilePanel::Purpose::open_prompts,
           "In each text of a folder a line @@needle, @@question or @@answer starts that part; each "
-          "line of the answer is right");
+          "line of the answer is right. A line of JSON may have several questions about one "
+          "context (docs/studies.md)");
     ImGui::SetCursorPosX(c.px(kFormNames));
     checkbox("as messages of a chat", options.chat, c.colours());
     help_tooltip(c.fonts, kChatHelp);
+    form_field(c, "compress");
+    checkbox("the context alone", options.context_only, c.colours());
+    help_tooltip(c.fonts,
+                 "The policy stops before the question, so that no policy knows it (context-only). "
+                 "Else it acts on the whole prompt, of several questions with the first one");
   }
   form_field(c, "policies");
   ImGui::PushFont(c.fonts.mono);

@@ -83,6 +83,9 @@ class _Prompt:
     answers: list[str]
     answer_tokens: int
     rules: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    # Of a later question about a context: the tokens that are compressed for all, and those of the prompt with the first one.
+    common: int = 0
+    first: int = 0
 
     @property
     def question(self) -> int:
@@ -156,7 +159,8 @@ def evaluate(model: Any, tokenizer: Any, output: str | os.PathLike[str], *, poli
     tasks: names, or dictionaries with `task` and the settings of a study file: {"task": "needle", "lengths": [512], "depths":
     [0, 50, 100], "samples": 4}, {"task": "answer", "tokens": 32}, {"task": "perplexity", "lengths": [512]}. prompts: files,
     folders, or files of JSON lines, for the tasks answer and perplexity; or a list of texts, or of dictionaries, or a DataFrame:
-    {"text": "…", "question": "…", "answers": ["…"]}. budgets: entries or shares of the prompt, [128, "25%"].
+    {"text": "…", "question": "…", "answers": ["…"]}, or several about one context: {"context": "…", "questions": [{"question": "…",
+    "answers": ["…"]}, …]}. budgets: entries or shares of the prompt, [128, "25%"].
     blocks: tokens that are read at once, or "all". compression, positions: as in kvloupe.Cache. Prompts, scores and the file are
     those of `kvloupe-capture study` (docs/studies.md).
 
@@ -386,9 +390,12 @@ class _Study:
             return _Prompt(ids, segments, [answer], self.haystack.template.answer_tokens)
         if source.place is None:
             return _Prompt(*self.haystack.text(task.seed, source.length, source.sample), [], 0)
-        found = source.place.parts()
-        prompt = _Prompt(*encoded(self.tokenizer, found["segments"]), [], 0)
-        where = str(source.place.path) + (f": line {source.place.line + 1}" if source.place.line >= 0 else "")
+        place = source.place
+        found = place.parts()
+        prompt = (self._later(place, found["segments"]) if place.question > 0 and task.task == "answer" else
+                  _Prompt(*encoded(self.tokenizer, found["segments"]), [], 0))
+        where = (str(place.path) + (f": line {place.line + 1}" if place.line >= 0 else "") +
+                 (f", question {place.question + 1}," if place.question >= 0 else ""))
         if task.task == "answer":
             prompt.answers, prompt.answer_tokens, prompt.rules = found["answers"], task.tokens, found["rules"]
             if not prompt.answers and not prompt.rules:
@@ -398,6 +405,20 @@ class _Study:
         elif len(prompt.ids) < 2:
             raise KvloupeError(f"{where} has fewer than two tokens; give a longer text")
         return prompt
+
+    def _later(self, place: PromptPlace, parts: list[tuple[str, str]]) -> _Prompt:
+        """A later question, after the context or after the prompt with the first question (kvloupe-capture's run_worker.cpp)."""
+        first = dataclasses.replace(place, question=0).read()[0]
+        ids, segments = encoded(self.tokenizer, first)
+        only = self.compression == "context-only"
+        common = segments.index("question") if only else len(ids)
+        before, question = [*parts[:-1], ("context", first[-1][1])], ("" if only else "\n\n") + parts[-1][1]
+        begun, names = (part[:common] for part in encoded(self.tokenizer, before))
+        joint = encoded(self.tokenizer, [*(parts[:-1] if only else before), ("question", question)])
+        if joint[0][:common] != begun or len(joint[0]) == common:  # letters of both are one token
+            own = [token for token, name in zip(*encoded(self.tokenizer, [("question", question)])) if name != "special"]
+            joint = [*begun, *own], [*names, *["question"] * len(own)]
+        return _Prompt(*joint, [], 0, common, len(ids))
 
 
 class _Hidden:
@@ -503,8 +524,10 @@ class _Runs:
         longest = getattr(config, "max_position_embeddings", 0) or 0
         if longest and count + prompt.answer_tokens > longest:
             raise KvloupeError(f"{source.name}: {count + prompt.answer_tokens} tokens, but the model has positions for {longest}")
-        self._block = min(item.block, count)
-        self._end = prompt.question if study.compression == "context-only" and self._task != "perplexity" else count
+        self._first = prompt.first or count
+        self._block = min(item.block, self._first)
+        only = study.compression == "context-only" and self._task != "perplexity"
+        self._end = prompt.common or (prompt.question if only else count)
         lengths = [[name, len(list(group))] for name, group in itertools.groupby(prompt.segments)]
         self._stored = json.dumps({"ids": " ".join(map(str, prompt.ids)), "segments": lengths,
                                    "answer_tokens": prompt.answer_tokens, **({"rules": prompt.rules} if prompt.rules else {}),
@@ -531,7 +554,7 @@ class _Runs:
             reader.cache = reader.keep = None
 
     def _entries(self, budget: str) -> int:
-        return engine.entries_of(budget, len(self._prompt.ids))
+        return engine.entries_of(budget, self._first)
 
     def _reader(self, cache: Any, hidden: _Hidden | None) -> Reader:
         return Reader(self._study.model, cache, self._block, hidden)
@@ -552,7 +575,7 @@ class _Runs:
             outcome.entries = self._entries(item.budget)
             with torch.inference_mode(), Cache(
                     item.policy, item.budget, model=study.model, block=self._block, compression=study.compression,
-                    context=self._end, positions=study.positions, store="f32", prompt_length=count) as cache:
+                    context=self._end, positions=study.positions, store="f32", prompt_length=self._first) as cache:
                 reader = self._reader(cache, hidden)
                 if self._full.recorder is not None:
                     reader.follow(self._full)

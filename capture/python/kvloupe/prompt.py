@@ -245,6 +245,7 @@ class PromptPlace:
     at: int = 0  # bytes of the file before the line
     changed: int = 0  # when the file of the line was, in ns
     content: str = ""  # of a prompt that was given as a text or dictionary: its line
+    question: int = -1  # of a line with several, from 0; -1: the line is one prompt
 
     def read(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Segments (name, text), and the right answers. Raises KvloupeError."""
@@ -254,10 +255,10 @@ class PromptPlace:
     def parts(self) -> dict[str, Any]:
         """As parts_of(). Raises KvloupeError."""
         if self.content:
-            return parts_of(self.path, "parse_prompt", [self.line, self.content])
+            return parts_of(self.path, "parse_prompt", [self.line, self.content, self.question])
         if self.line >= 0 and _changed(self.path) != self.changed:
             raise KvloupeError(f"{self.path}: has changed since the runs began; start again")
-        return parts_of(self.path, "read_prompt", [self.line, self.at])
+        return parts_of(self.path, "read_prompt", [self.line, self.at, self.question])
 
 
 def _changed(path: str | os.PathLike[str]) -> int:
@@ -272,13 +273,17 @@ def _is_text(name: str) -> bool:
     return "\n" in name or bool(re.search(r"\s", name.strip())) and not os.path.exists(name) and not name.endswith((".txt", ".md", ".jsonl"))
 
 
-def _given(at: int, fields: Any) -> PromptPlace:
-    """A prompt that is a text, or a dictionary with the fields of a line of JSON."""
+def _given(at: int, fields: Any) -> list[PromptPlace]:
+    """The prompt that is a text, or the prompts of a dictionary with the fields of a line of JSON."""
     plain = lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
     fields = {"text": fields} if isinstance(fields, str) else {name: value for name, value in fields.items() if not (isinstance(value, float) and value != value)}
     line = json.dumps(fields, ensure_ascii=False, default=plain)
     content = json.dumps(json.loads(line, parse_constant=lambda _: 0))  # NaN and Infinity are not JSON, which the engine reads
-    return PromptPlace(f"prompts#{at}", Path("prompts"), hashlib.sha256(line.encode()).hexdigest(), at, content=content)
+    whole = PromptPlace(f"prompts#{at}", Path("prompts"), hashlib.sha256(line.encode()).hexdigest(), at, content=content)
+    if not {"questions", "multi_turns"} & fields.keys() or {"question", "input", "text", "prompt"} & fields.keys():
+        return [whole]
+    count = ask("parse_prompt", [at, content, 0], "prompts")["questions"]
+    return [dataclasses.replace(whole, name=f"prompts#{at}.q{one}", question=one) for one in range(count)] or [whole]
 
 
 def find_prompts(given: Any) -> list[PromptPlace]:
@@ -289,11 +294,11 @@ def find_prompts(given: Any) -> list[PromptPlace]:
         given = given.to_dict("records")
     for at, name in enumerate([given] if isinstance(given, (str, dict, os.PathLike)) else given):
         if isinstance(name, dict) or isinstance(name, str) and _is_text(name):
-            places.append(_given(at, name))
+            places += _given(at, name)
             continue
         if not isinstance(name, (str, os.PathLike)):
             raise KvloupeError(f"prompts: {repr(name)[:60]} is not a file, a text or a dictionary")
         changed = _changed(name)
-        places += [PromptPlace(one["name"], Path(one["path"]), one["identity"], one["line"], one["at"], changed)
-                   for one in ask("find_prompts", os.fsencode(name).decode(errors="replace"), name)]
+        places += [PromptPlace(one["name"], Path(one["path"]), one["identity"], one["line"], one["at"], changed,
+                               question=one["question"]) for one in ask("find_prompts", os.fsencode(name).decode(errors="replace"), name)]
     return places

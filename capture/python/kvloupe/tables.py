@@ -4,6 +4,7 @@ import html
 import json
 import math
 import os
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Iterable, Sequence
@@ -62,6 +63,10 @@ def of_runs(columns: dict[str, Any], counts: Sequence[int | None], settings: dic
     own = lambda word: given.get(word, int(word) if word.isdecimal() else word)
     columns = columns | {f"{name}_given": [own(word) for word in columns[name]] for name in ("policy", "budget")}
     columns["share"] = list(map(share_of, columns["budget"], columns["entries"], counts))
+    asked = [re.fullmatch(r"(.*#[0-9]+)\.q([0-9]+)", name, re.DOTALL) for name in columns["prompt"]]
+    if any(asked):  # several questions about one context: their runs are not independent
+        columns["context"] = [found[1] if found else name for found, name in zip(asked, columns["prompt"])]
+        columns["question"] = [int(found[2]) if found else 0 for found in asked]
 
     def why(name: str, task: str, policy: str) -> str:
         of, _, measure = name.partition("_")
