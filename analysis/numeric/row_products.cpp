@@ -64,7 +64,7 @@ inline __attribute__((always_inline)) Four lane_sums(const Vector* of) {
 /// kRows rows of x from `row` on × `count` of kTogether rows of w from `first` on, with all sums in
 /// registers. Where fewer rows of w are left, the last one is taken again. The next rows of w come
 /// meanwhile: each tile asks for its share of them, more than once, as a processor with many
-/// requests under way drops some.
+/// requests under way drops some. A row alone asks for all.
 template <typename Width, int kRows>
 inline __attribute__((always_inline)) void row_tile(const RowProducts& of, std::size_t row,
                                                     std::size_t first, std::size_t count) {
@@ -84,8 +84,9 @@ inline __attribute__((always_inline)) void row_tile(const RowProducts& of, std::
 #pragma GCC unroll 4
     for (std::size_t j = 0; j < kTogether; ++j)
       with[j] = *reinterpret_cast<const Vector*>(w[j] + c);
+    const std::size_t asked = kRows == 1 ? kTogether * of.w_stride + c : ahead;
 #pragma GCC unroll 8
-    for (std::size_t j = 0; j < kAsked; ++j) __builtin_prefetch(w[j % kTogether] + ahead);
+    for (std::size_t j = 0; j < kAsked; ++j) __builtin_prefetch(w[j % kTogether] + asked);
     step += kRows;
     ahead += step >= of.rows ? kLanes : 0;
     step -= step >= of.rows ? of.rows : 0;
