@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/numeric/exponentials.h"
+#include "analysis/numeric/row_products.h"
 #include "analysis/policy/kit/shared_prefix.h"
 
 namespace kvloupe {
@@ -31,7 +32,7 @@ void CacheAttention::begin(const std::vector<CacheView>& caches,
   queries_ = &queries;
   hidden_ = std::move(hidden);
   for (QueryHead& head : heads_) head.rows_known = head.sums_known = false;
-  for (const auto& head : key_heads_) head->known = false;
+  for (const auto& head : key_heads_) head->known = head->multiplied = false;
 }
 
 const KeyPanels& CacheAttention::panels_of(int head) {
@@ -40,6 +41,23 @@ const KeyPanels& CacheAttention::panels_of(int head) {
   if (!keys.known) keys.panels.lay_out((*caches_)[static_cast<std::size_t>(head)].keys);
   keys.known = true;
   return keys.panels;
+}
+
+const Matrix& CacheAttention::products_of(int head) {
+  KeyHead& own = *key_heads_[static_cast<std::size_t>(head)];
+  const std::lock_guard lock(own.laying_out);
+  if (own.multiplied) return own.products;
+  const MatrixView& keys = (*caches_)[static_cast<std::size_t>(head)].keys;
+  Matrix asking(group_size_, keys.cols());
+  for (int i = 0; i < group_size_; ++i)
+    asking.row(i) = (*queries_)[static_cast<std::size_t>(head * group_size_ + i)].row(0);
+  if (own.products.cols() < keys.rows()) own.products.resize(group_size_, keys.rows() * 3 / 2);
+  const auto size = [](Eigen::Index number) { return static_cast<std::size_t>(number); };
+  multiply_rows({size(group_size_), size(keys.rows()), size(keys.cols()), asking.data(),
+                 size(asking.outerStride()), keys.data(), size(keys.outerStride()),
+                 own.products.data(), size(own.products.outerStride())});
+  own.multiplied = true;
+  return own.products;
 }
 
 Eigen::Index CacheAttention::first_entry(const CacheView& cache, std::int32_t query) const {
@@ -66,7 +84,10 @@ void CacheAttention::exponential_rows(int query_head, Eigen::Index first, Eigen:
   const LogitRule& rule = rules_[static_cast<std::size_t>(query_head)];
   const auto of_products = static_cast<float>(rule.scale);
   const MatrixView asking = rows(queries, first, count);
-  if (count >= kFewRows && KeyPanels::available()) {
+  if (queries.rows() == 1) {
+    tile.block(0, oldest, 1, seen - oldest) =
+        products_of(head).block(query_head % group_size_, oldest, 1, seen - oldest);
+  } else if (count >= kFewRows && KeyPanels::available()) {
     panels_of(head).multiply(asking, oldest, seen, tile.data(),
                              static_cast<std::size_t>(tile.outerStride()));
   } else {

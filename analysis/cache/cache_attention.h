@@ -52,9 +52,12 @@ class CacheAttention : public StepAttention {
     std::mutex laying_out;
     bool known = false;
     KeyPanels panels;
+    bool multiplied = false;
+    Matrix products;  // of the group's queries, where each is one, with the keys
     std::mutex summing;
   };
   const KeyPanels& panels_of(int head);
+  const Matrix& products_of(int head);
 
   void sum_columns(int query_head);
   std::vector<float> summed_columns(int query_head);

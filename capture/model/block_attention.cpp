@@ -158,11 +158,11 @@ void HeadAttention::in_rows(RowAttention& rows, const Progress& progress) const 
   }
   const at::Tensor log_sizes = cache_.log_sizes(head_);
   const at::Tensor values = cache_.values(head_).contiguous();
-  const at::Tensor logsumexp = own(result_.logsumexp);
-  const at::Tensor outputs = own(result_.outputs);
-  RowResults for_model{.values = values.data_ptr<float>(), .outputs = outputs.data_ptr<float>()};
+  const std::int64_t place = head_ * query_.size(0) * m;  // in the results
+  RowResults for_model{.values = values.data_ptr<float>(),
+                       .outputs = result_.outputs.data_ptr<float>() + place * query_.size(2)};
   RowResults for_trace = exact_ ? for_model : RowResults();
-  for_trace.logsumexp = logsumexp.data_ptr<float>();
+  for_trace.logsumexp = result_.logsumexp.data_ptr<float>() + place;
   if (options_.keep_rows) {
     for_trace.rows = own(result_.rows).data_ptr<float>();
     for_trace.row_length = cache_.seen();

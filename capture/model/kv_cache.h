@@ -29,8 +29,8 @@ class LayerCache {
     return tokens_[static_cast<std::size_t>(head)];
   }
   /// A head's entries, oldest first: [n,d], sharing the cache's storage.
-  at::Tensor keys(std::int64_t head) const { return keys_[head].slice(0, 0, length(head)); }
-  at::Tensor values(std::int64_t head) const { return values_[head].slice(0, 0, length(head)); }
+  at::Tensor keys(std::int64_t head) const { return entries(keys_, head); }
+  at::Tensor values(std::int64_t head) const { return entries(values_, head); }
   /// The numbers added to the logits of a head's entries, float32 [n]; undefined if all are zero.
   at::Tensor log_sizes(std::int64_t head) const;
 
@@ -51,6 +51,9 @@ class LayerCache {
   LayerCache copy() const;
 
  private:
+  at::Tensor entries(const at::Tensor& held, std::int64_t head) const {
+    return held.as_strided({length(head), held.size(2)}, {held.size(2), 1}, head * held.stride(0));
+  }
   void reserve(std::int64_t needed);
 
   at::Tensor keys_;    // [Hk,capacity,d]

@@ -150,13 +150,15 @@ void RowAttention::attend(const HeadRows& head, const RowResults& results,
   // A free thread takes the next tile, because later rows see more and another program may delay a
   // thread. The longest tiles come first.
   std::atomic<std::int64_t> next{0};
-  parallel_loop<std::int64_t>(0, workers, [&](std::int64_t worker) {
+  const auto work = [&](std::int64_t worker) {
     for (std::int64_t taken = next++; taken < tiles; taken = next++) {
       progress.check();
       const std::int64_t first = (tiles - 1 - taken) * tile;
       attend_tile(head, results, first, std::min(first + tile, head.m), buffers_[size(worker)]);
     }
-  });
+  };
+  if (workers == 1) return work(0);
+  parallel_loop<std::int64_t>(0, workers, work);
 }
 
 void RowAttention::attend_tile(const HeadRows& head, const RowResults& results, std::int64_t first,

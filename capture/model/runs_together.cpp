@@ -95,9 +95,12 @@ void compute_part(Meeting& meeting) {
     for (const AlongTokens& made : (*works.front()->part)(joined(works))) {
       // So that each token's part is dense.
       const at::Tensor by_token = made.x.movedim(made.dimension, 0).contiguous();
-      for (std::size_t i = 0; i < works.size(); ++i)
-        works[i]->results.push_back(
-            by_token[static_cast<std::int64_t>(i)].unsqueeze(made.dimension));
+      const at::Tensor first = by_token[0].unsqueeze(made.dimension);
+      std::int64_t place = first.storage_offset();
+      for (Work* work : works) {
+        work->results.push_back(first.as_strided(first.sizes(), first.strides(), place));
+        place += by_token.stride(0);
+      }
     }
   } catch (...) {
     problem = std::current_exception();

@@ -378,7 +378,7 @@ StateTensors Transformer::states(int layer, const at::Tensor& hidden,
   const Rotation& rotation = rotations.at(static_cast<std::size_t>(layer));
   if (hidden.size(1) > 1 || !runs_together()) return states(layer, hidden, rotation);
   const std::vector<at::Tensor> made =
-      compute_together({this, 2 * layer}, {{hidden, 1}, {rotation.cosine, 0}, {rotation.sine, 0}},
+      compute_together({this, 3 * layer}, {{hidden, 1}, {rotation.cosine, 0}, {rotation.sine, 0}},
                        [&](const std::vector<at::Tensor>& of) -> std::vector<AlongTokens> {
                          const StateTensors all = states(layer, of[0], Rotation{of[1], of[2]});
                          return {{all.query, 2}, {all.key, 2}, {all.value, 2}};
@@ -460,11 +460,31 @@ at::Tensor Transformer::add_to(const at::Tensor& hidden, const at::Tensor& outpu
 at::Tensor Transformer::finish_layer(int layer, const at::Tensor& hidden,
                                      const at::Tensor& outputs) const {
   if (hidden.size(1) > 1 || !runs_together()) return finished(layer, hidden, outputs);
-  return compute_together({this, 2 * layer + 1}, {{hidden, 1}, {outputs, 2}},
+  return compute_together({this, 3 * layer + 1}, {{hidden, 1}, {outputs, 2}},
                           [&](const std::vector<at::Tensor>& of) -> std::vector<AlongTokens> {
                             return {{finished(layer, of[0], of[1]), 1}};
                           })
       .front();
+}
+
+Transformer::PassedOn Transformer::pass_on(int layer, const at::Tensor& hidden,
+                                           const at::Tensor& outputs,
+                                           const Rotations& rotations) const {
+  if (layer + 1 == config_.num_layers) return {finish_layer(layer, hidden, outputs), {}};
+  const Rotation& rotation = rotations.at(static_cast<std::size_t>(layer) + 1);
+  const auto both = [&](const std::vector<at::Tensor>& of) -> std::vector<AlongTokens> {
+    const at::Tensor output = finished(layer, of[0], of[1]);
+    const StateTensors next = states(layer + 1, output, Rotation{of[2], of[3]});
+    return {{output, 1}, {next.query, 2}, {next.key, 2}, {next.value, 2}};
+  };
+  const std::vector<AlongTokens> inputs = {
+      {hidden, 1}, {outputs, 2}, {rotation.cosine, 0}, {rotation.sine, 0}};
+  if (hidden.size(1) == 1 && runs_together()) {
+    const std::vector<at::Tensor> made = compute_together({this, 3 * layer + 2}, inputs, both);
+    return {made[0], {made[1], made[2], made[3]}};
+  }
+  const std::vector<AlongTokens> made = both({hidden, outputs, rotation.cosine, rotation.sine});
+  return {made[0].x, {made[1].x, made[2].x, made[3].x}};
 }
 
 at::Tensor Transformer::finished(int layer, const at::Tensor& hidden,

@@ -116,6 +116,13 @@ class Transformer {
   /// hidden + W_O outputs, then the MLP or the mixture of experts added, with the norms and factors
   /// that the family has there: [b,m,D].
   at::Tensor finish_layer(int layer, const at::Tensor& hidden, const at::Tensor& outputs) const;
+  /// The same and, where another layer follows, that one's states: in one part of the model.
+  struct PassedOn {
+    at::Tensor hidden;
+    StateTensors next;
+  };
+  PassedOn pass_on(int layer, const at::Tensor& hidden, const at::Tensor& outputs,
+                   const Rotations& rotations) const;
   /// The last norm: hidden [b,m,D] -> the input of the output head, [b,m,D].
   at::Tensor last_norm(const at::Tensor& hidden) const;
   /// The last norm, the head, and the family's changes to the logits: hidden [b,m,D] ->

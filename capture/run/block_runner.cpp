@@ -1,6 +1,7 @@
 #include "capture/run/block_runner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvloupe {
 
@@ -64,9 +65,9 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
       model_.rotations(at::arange(block.first, block.end, at::dtype(at::kLong).device(device)));
 
   at::Tensor hidden = model_.embed(ids_tensor(ids).to(device));
+  StateTensors states = model_.states(0, hidden, rotations);
   for (int layer = 0; layer < model_.config().num_layers; ++layer) {
     progress.check();
-    const StateTensors states = model_.states(layer, hidden, rotations);
     LayerCache& cache = caches_[static_cast<std::size_t>(layer)];
     cache.append(states.key[0], states.value[0]);
     AttentionOptions options = attention_of(layer);
@@ -77,7 +78,10 @@ at::Tensor BlockRunner::run(std::span<const std::int32_t> ids,
     }
     const BlockAttention attention = attend_block(states.query[0], cache, options, progress);
     on_layer({steps_, layer, block, states, attention, cache});
-    hidden = model_.finish_layer(layer, hidden, attention.outputs.unsqueeze(0));
+    Transformer::PassedOn made =
+        model_.pass_on(layer, hidden, attention.outputs.unsqueeze(0), rotations);
+    hidden = std::move(made.hidden);
+    states = std::move(made.next);
     if (on_hidden) on_hidden(layer, hidden);
   }
   length_ = block.end;

@@ -8,6 +8,7 @@
 #include "analysis/error.h"
 #include "analysis/parallel_loop.h"
 #include "analysis/policy/policy_catalog.h"
+#include "capture/model/runs_together.h"
 #include "capture/run/layer_writer.h"
 #include "capture/run/model_description.h"
 
@@ -70,9 +71,10 @@ MatrixView RunningPass::keys(int layer, int head) const {
 
 namespace {
 
-/// Heads side by side.
+/// Heads side by side; one after another in runs that write together.
 void for_heads(int count, const std::function<void(int)>& body) {
-  parallel_loop(0, count, body, tbb::simple_partitioner());
+  if (!runs_together()) return parallel_loop(0, count, body, tbb::simple_partitioner());
+  for (int i = 0; i < count; ++i) body(i);
 }
 
 Matrix matrix_of(const at::Tensor& x) {
