@@ -1,9 +1,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "analysis/error.h"
-#include "analysis/freed_memory.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/freed_memory.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/trace/trace_check.h"
 #include "capture/cli/commands.h"
 #include "capture/file/mapped_file.h"

@@ -17,7 +17,7 @@ if(KVLOUPE_SANITIZE)
   target_link_options(kvloupe_options INTERFACE -fsanitize=${KVLOUPE_SANITIZE})
 endif()
 
-configure_file(${kvloupe_SOURCE_DIR}/analysis/version.h.in ${CMAKE_BINARY_DIR}/generated/version.h @ONLY)
+configure_file(${kvloupe_SOURCE_DIR}/analysis/base/core/version.h.in ${CMAKE_BINARY_DIR}/generated/version.h @ONLY)
 
 include(${CMAKE_CURRENT_LIST_DIR}/libraries.cmake)
 

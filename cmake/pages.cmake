@@ -1,4 +1,4 @@
-# Manual pages and completion, written by the programs themselves (analysis/command_pages.h).
+# Manual pages and completion, written by the programs themselves (analysis/base/cli/command_pages.h).
 # kvloupe_pages(PROGRAM): builds and installs those of one program.
 find_program(GZIP gzip)
 set(KVLOUPE_PAGES ${CMAKE_BINARY_DIR}/pages)

@@ -1,5 +1,5 @@
 # Sourced by the scripts that test the Python package: make_venv FOLDER PACKAGE==VERSION ...
-# Makes a virtual environment with these packages, those below, and the package in capture/python, once, and tells
+# Makes a virtual environment with these packages, those below, and the package in python/, once, and tells
 # its tests where the programs of build/ are. Call it from the root of the repository.
 
 # The packages of all environments: gigabytes, installed once, in a virtual environment that the others see.
@@ -41,6 +41,6 @@ make_venv() {
   python3 -m venv --clear "$folder"
   site_packages build/torch > "$(site_packages "$folder")/shared.pth"
   install_packages "$folder" "$@"
-  "$folder/bin/pip" install --quiet --no-deps --editable capture/python
+  "$folder/bin/pip" install --quiet --no-deps --editable python
   echo "$wanted" > "$folder/installed"
 }

@@ -32,8 +32,8 @@ PATH=$tools/bin:$PATH
 rm -rf "$work/pure" "$work/package" build/kvloupe-*.whl
 mkdir -p "$work/package"
 # What git knows of the package: no files of tests or of editors.
-git ls-files -z capture/python/kvloupe capture/python/pyproject.toml | while IFS= read -r -d '' file; do
-  [ ! -e "$file" ] || install -D -m 644 "$file" "$work/package/${file#capture/python/}"
+git ls-files -z python/kvloupe python/pyproject.toml | while IFS= read -r -d '' file; do
+  [ ! -e "$file" ] || install -D -m 644 "$file" "$work/package/${file#python/}"
 done
 "$tools/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/pure" "$work/package" >"$work/pip.log" 2>&1 ||
   { tail -n 20 "$work/pip.log" >&2; fail "the Python package cannot be packed"; }

@@ -1,8 +1,8 @@
+#include "analysis/base/core/error.h"
 #include "analysis/engine/calls.h"
-#include "analysis/error.h"
 #include "analysis/plugin/kvloupe/policy_plugin.h"
 #include "analysis/plugin/plugin_entry.h"
-#include "analysis/policy/outside_parts.h"
+#include "analysis/policy/kit/outside_parts.h"
 
 int32_t kvloupe_engine_add_score(const kvloupe_score* score, char* error) {
   using namespace kvloupe;

@@ -8,7 +8,7 @@
 #include <new>
 #include <string>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "version.h"
 
 namespace kvloupe::engine {

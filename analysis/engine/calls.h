@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/base/core/progress.h"
 #include "analysis/engine/kvloupe_engine.h"
-#include "analysis/progress.h"
 
 /// The definition of the opaque type kvloupe_engine_work.
 struct kvloupe_engine_work {

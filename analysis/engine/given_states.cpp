@@ -3,9 +3,9 @@
 #include <bit>
 #include <span>
 
+#include "analysis/base/core/error.h"
 #include "analysis/engine/calls.h"
-#include "analysis/error.h"
-#include "analysis/numeric/float_rows.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/trace/half.h"
 
 namespace kvloupe::engine {

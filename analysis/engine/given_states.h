@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/core/matrix.h"
 #include "analysis/engine/kvloupe_engine.h"
-#include "analysis/matrix.h"
 
 namespace kvloupe::engine {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/prompt_file.h"
 #include "analysis/engine/calls.h"
-#include "analysis/error.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/prompt_file.h"
 #include "analysis/study/answer_score.h"
 #include "analysis/study/needle_template.h"
 #include "analysis/study/prompt_set.h"

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/text/unknown.h"
 #include "analysis/engine/calls.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
-#include "analysis/unknown.h"
 
 /// The definition of the opaque type kvloupe_engine_results.
 struct kvloupe_engine_results {

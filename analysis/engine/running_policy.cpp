@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/blas.h"
-#include "analysis/cache/evicting_layer.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/system/blas.h"
 #include "analysis/engine/calls.h"
 #include "analysis/engine/given_states.h"
-#include "analysis/error.h"
-#include "analysis/parallel_loop.h"
 #include "analysis/policy/kit/allowed_python.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
+#include "analysis/replay/cache/evicting_layer.h"
 
 namespace kvloupe::engine {
 

@@ -13,17 +13,17 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/blas.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/blas.h"
 #include "analysis/engine/calls.h"
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/measure/shared_measures.h"
 #include "analysis/policy/kit/allowed_python.h"
-#include "analysis/record/head_states.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/held_bytes.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/measure/shared_measures.h"
 #include "analysis/replay/measure_replay.h"
+#include "analysis/replay/record/head_states.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/replay_json.h"
 #include "analysis/replay/sweep.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/system/output_file.h"
 #include "analysis/engine/calls.h"
-#include "analysis/output_file.h"
 #include "analysis/trace/trace_writer.h"
 
 using namespace kvloupe;          // NOLINT: the functions below have no namespace of their own

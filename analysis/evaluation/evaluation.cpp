@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
-#include "analysis/read_file.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/unknown.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

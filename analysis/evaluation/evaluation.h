@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/text/unknown.h"
 #include "analysis/evaluation/rescue_results.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

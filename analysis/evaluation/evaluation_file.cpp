@@ -6,13 +6,13 @@
 #include <fstream>
 #include <system_error>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/user_files.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/evaluation/fields.h"
-#include "analysis/output_file.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
-#include "analysis/user_files.h"
 #include "version.h"
 
 namespace kvloupe {

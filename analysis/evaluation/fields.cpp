@@ -4,8 +4,8 @@
 #include <sstream>
 #include <system_error>
 
-#include "analysis/error.h"
-#include "analysis/unknown.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/unknown.h"
 
 namespace kvloupe::results {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
 
 namespace kvloupe::results {
 

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <limits>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/unknown.h"
 #include "analysis/evaluation/fields.h"
-#include "analysis/output_file.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

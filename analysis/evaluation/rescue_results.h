@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/metric/sink.h"
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/sink.h"
 
 namespace kvloupe {
 

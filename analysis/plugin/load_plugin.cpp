@@ -13,15 +13,15 @@
 #include <fstream>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/text.h"
 #include "analysis/plugin/kvloupe/policy_plugin.h"
 #include "analysis/plugin/plugin_entry.h"
 #include "analysis/plugin/plugin_score.h"
 #include "analysis/policy/kit/allowed_python.h"
-#include "analysis/policy/outside_parts.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/text.h"
-#include "analysis/user_files.h"
+#include "analysis/policy/kit/outside_parts.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

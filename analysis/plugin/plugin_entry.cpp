@@ -7,9 +7,9 @@
 #include <memory>
 #include <string_view>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/plugin/plugin_score.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

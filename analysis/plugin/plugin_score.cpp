@@ -8,9 +8,9 @@
 #include <limits>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/numeric/float_rows.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/math/numeric/float_rows.h"
 
 namespace kvloupe {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/metric/rope.h"
+#include "analysis/math/rope.h"
 #include "analysis/plugin/kvloupe/policy_plugin.h"
 #include "analysis/policy/kit/stages.h"
 

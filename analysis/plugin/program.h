@@ -1,5 +1,6 @@
 #pragma once
-// What the command lines of both programs have in common. Header only, as analysis/command_line.h.
+// What the command lines of both programs have in common. Header only, as
+// analysis/base/cli/command_line.h.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -7,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "analysis/blas.h"
-#include "analysis/command_line.h"
-#include "analysis/command_pages.h"
-#include "analysis/error.h"
+#include "analysis/base/cli/command_line.h"
+#include "analysis/base/cli/command_pages.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/blas.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/policy/kit/allowed_python.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "version.h"
 
 namespace kvloupe {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/policy/outside_parts.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/outside_parts.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

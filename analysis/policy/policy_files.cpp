@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "analysis/policy/outside_parts.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/user_files.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/policy/kit/outside_parts.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

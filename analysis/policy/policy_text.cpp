@@ -4,11 +4,11 @@
 
 #include <utility>
 
+#include "analysis/base/text/text.h"
 #include "analysis/policy/comparison_terms.h"
-#include "analysis/policy/outside_parts.h"
+#include "analysis/policy/kit/outside_parts.h"
 #include "analysis/policy/presets.h"
 #include "analysis/policy/published.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

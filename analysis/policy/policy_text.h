@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

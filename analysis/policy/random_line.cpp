@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

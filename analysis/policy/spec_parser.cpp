@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/nearest_word.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/presets.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

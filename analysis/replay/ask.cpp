@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/logit_path.h"
+#include "analysis/math/logit_path.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/record/head_states.h"
 #include "analysis/replay/evidence.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/record/head_states.h"
 
 namespace kvloupe {
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "analysis/measure/asked_change.h"
-#include "analysis/progress.h"
-#include "analysis/record/records.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/replay/measure/asked_change.h"
+#include "analysis/replay/record/records.h"
 #include "analysis/trace/given_tokens.h"
 
 namespace kvloupe {

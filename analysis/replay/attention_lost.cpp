@@ -8,17 +8,17 @@
 #include <string>
 #include <utility>
 
-#include "analysis/cache/cache_attention.h"
-#include "analysis/cache/head_cache.h"
-#include "analysis/error.h"
-#include "analysis/metric/later_attention.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/later_attention.h"
 #include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/whole_pass.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/head_states.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/cache/cache_attention.h"
+#include "analysis/replay/cache/head_cache.h"
 #include "analysis/replay/layer_loop.h"
+#include "analysis/replay/record/head_states.h"
+#include "analysis/replay/record/layer_states.h"
 
 namespace kvloupe {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "analysis/base/core/progress.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {

@@ -9,19 +9,19 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/blas.h"
-#include "analysis/cache/cache_attention.h"
-#include "analysis/cache/place_turns.h"
-#include "analysis/error.h"
-#include "analysis/numeric/statistics.h"
-#include "analysis/parallel_loop.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/head_states.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/system/blas.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/numeric/statistics.h"
+#include "analysis/policy/kit/policy_catalog.h"
+#include "analysis/replay/cache/cache_attention.h"
+#include "analysis/replay/cache/place_turns.h"
 #include "analysis/replay/layer_loop.h"
+#include "analysis/replay/record/head_states.h"
 #include "analysis/replay/replay.h"
-#include "analysis/text.h"
 #include "analysis/trace/trace_final_norm.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

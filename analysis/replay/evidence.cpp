@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/given_tokens.h"
 #include "analysis/trace/segments.h"

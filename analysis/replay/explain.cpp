@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe {
 

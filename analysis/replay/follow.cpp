@@ -7,12 +7,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/metric/attention.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/math/attention.h"
 #include "analysis/policy/kit/token_rule.h"
-#include "analysis/record/head_states.h"
 #include "analysis/replay/layer_loop.h"
-#include "analysis/text.h"
+#include "analysis/replay/record/head_states.h"
 
 namespace kvloupe {
 

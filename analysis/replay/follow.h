@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/metric/head_roles.h"
-#include "analysis/progress.h"
-#include "analysis/record/records.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/math/head_roles.h"
+#include "analysis/replay/record/records.h"
 #include "analysis/replay/restore.h"
 #include "analysis/trace/trace.h"
 

@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
-#include "analysis/error.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/explain.h"
-#include "analysis/text.h"
+#include "analysis/replay/record/layer_states.h"
 
 namespace kvloupe {
 

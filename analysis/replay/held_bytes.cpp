@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/metric/quantisation.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/math/quantisation.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/trace/trace_size.h"
 
 namespace kvloupe {

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "analysis/metric/quantisation.h"
-#include "analysis/record/records.h"
+#include "analysis/math/quantisation.h"
+#include "analysis/replay/record/records.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

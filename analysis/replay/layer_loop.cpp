@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "analysis/blas.h"
-#include "analysis/parallel_loop.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/system/blas.h"
 
 namespace kvloupe {
 

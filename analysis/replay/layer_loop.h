@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "analysis/policy/kit/policy.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/replay/record/layer_states.h"
 
 namespace kvloupe {
 

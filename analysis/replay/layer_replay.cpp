@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "analysis/cache/evicting_layer.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/state_rows.h"
+#include "analysis/policy/kit/policy_catalog.h"
+#include "analysis/replay/cache/evicting_layer.h"
+#include "analysis/replay/record/state_rows.h"
 
 namespace kvloupe {
 

@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "analysis/cache/head_cache.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/progress.h"
-#include "analysis/record/layer_states.h"
-#include "analysis/record/records.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/replay/cache/head_cache.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/record/layer_states.h"
+#include "analysis/replay/record/records.h"
 
 namespace kvloupe {
 

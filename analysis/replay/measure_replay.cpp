@@ -5,14 +5,14 @@
 #include <numeric>
 #include <utility>
 
-#include "analysis/cache/head_cache.h"
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/cache/head_cache.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/trace/segments.h"
 
 namespace kvloupe {

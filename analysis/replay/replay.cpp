@@ -4,19 +4,19 @@
 #include <mutex>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/policy.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/whole_pass.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/record/head_states.h"
-#include "analysis/record/layer_states.h"
-#include "analysis/record/state_rows.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/layer_loop.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/record/head_states.h"
+#include "analysis/replay/record/layer_states.h"
+#include "analysis/replay/record/state_rows.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/segments.h"
 

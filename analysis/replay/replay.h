@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/core/progress.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
-#include "analysis/record/records.h"
+#include "analysis/replay/record/records.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {

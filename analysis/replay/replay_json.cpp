@@ -7,8 +7,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/replay/measure/measure_catalog.h"
 
 namespace kvloupe {
 

@@ -1,10 +1,10 @@
 #include "analysis/replay/restore.h"
 
-#include "analysis/error.h"
-#include "analysis/metric/attention.h"
-#include "analysis/metric/perturbation.h"
-#include "analysis/record/head_states.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/perturbation.h"
 #include "analysis/replay/layer_loop.h"
+#include "analysis/replay/record/head_states.h"
 
 namespace kvloupe {
 

@@ -6,9 +6,9 @@
 #include <limits>
 #include <vector>
 
-#include "analysis/progress.h"
-#include "analysis/record/records.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/record/records.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {

@@ -8,20 +8,20 @@
 #include <filesystem>
 #include <fstream>
 
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/measure/shared_measures.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/unknown.h"
 #include "analysis/policy/comparison_terms.h"
 #include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/read_file.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/compression.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/measure/shared_measures.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/typed_values.h"
-#include "analysis/text.h"
 #include "analysis/trace/given_tokens.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

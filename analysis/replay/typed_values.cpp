@@ -5,10 +5,10 @@
 #include <set>
 #include <string>
 
-#include "analysis/error.h"
-#include "analysis/metric/quantisation.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/typed_number.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/typed_number.h"
+#include "analysis/math/quantisation.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

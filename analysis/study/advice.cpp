@@ -6,12 +6,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/table.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/unknown.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_statistics.h"
-#include "analysis/table.h"
-#include "analysis/text.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

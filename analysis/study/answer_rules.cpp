@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/study/answer_score.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

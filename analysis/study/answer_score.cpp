@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/utf8.h"
+#include "analysis/base/text/utf8.h"
 
 namespace kvloupe {
 

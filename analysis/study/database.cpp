@@ -13,8 +13,8 @@
 #include <fstream>
 #include <limits>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe {
 

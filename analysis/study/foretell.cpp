@@ -13,17 +13,17 @@
 #include <set>
 #include <span>
 
-#include "analysis/error.h"
-#include "analysis/metric/rank_correlation.h"
-#include "analysis/numeric/splitmix.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/table.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/numeric/splitmix.h"
+#include "analysis/math/rank_correlation.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_traces.h"
-#include "analysis/table.h"
-#include "analysis/text.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/trace/trace.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

@@ -8,12 +8,12 @@
 #include <numeric>
 #include <string_view>
 
-#include "analysis/error.h"
-#include "analysis/numeric/splitmix.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/numeric/splitmix.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/study/study_measures.h"
-#include "analysis/text.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

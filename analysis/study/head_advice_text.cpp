@@ -8,10 +8,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/table.h"
+#include "analysis/base/text/text.h"
 #include "analysis/study/head_advice.h"
-#include "analysis/table.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
-#include "analysis/typed_number.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/typed_number.h"
 
 namespace kvloupe {
 

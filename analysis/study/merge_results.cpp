@@ -4,10 +4,10 @@
 
 #include <system_error>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "analysis/error.h"
-#include "analysis/prompt_file.h"
-#include "analysis/read_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/prompt_file.h"
+#include "analysis/base/system/read_file.h"
 
 namespace kvloupe {
 

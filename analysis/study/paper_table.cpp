@@ -10,13 +10,13 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/measure/measure.h"
+#include "analysis/base/text/table.h"
+#include "analysis/replay/measure/measure.h"
 #include "analysis/study/study_statistics.h"
-#include "analysis/table.h"
 
 namespace kvloupe {
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <variant>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/study/paper_table.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

@@ -10,12 +10,12 @@
 #include <set>
 #include <system_error>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/text.h"
 #include "analysis/study/answer_score.h"
-#include "analysis/text.h"
 #include "analysis/trace/sha256.h"
-#include "analysis/user_files.h"
 
 namespace kvloupe {
 

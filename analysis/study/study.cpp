@@ -10,17 +10,17 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/typed_number.h"
 #include "analysis/policy/kit/policy.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/random_line.h"
-#include "analysis/read_file.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
-#include "analysis/typed_number.h"
 
 namespace kvloupe {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 
 namespace kvloupe {
 

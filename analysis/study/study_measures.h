@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/measure/measure.h"
+#include "analysis/replay/measure/measure.h"
 
 namespace kvloupe {
 

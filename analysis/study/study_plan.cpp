@@ -9,11 +9,11 @@
 #include <optional>
 #include <system_error>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/policy.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/replay.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
 
 namespace kvloupe {

@@ -9,11 +9,11 @@
 #include <system_error>
 #include <tuple>
 
-#include "analysis/error.h"
-#include "analysis/metric/head_roles.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/math/head_roles.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
-#include "analysis/text.h"
 #include "version.h"
 
 namespace kvloupe {

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "analysis/numeric/splitmix.h"
-#include "analysis/numeric/statistics.h"
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/numeric/splitmix.h"
+#include "analysis/math/numeric/statistics.h"
 
 namespace kvloupe {
 

@@ -10,14 +10,14 @@
 #include <set>
 #include <unordered_map>
 
-#include "analysis/error.h"
-#include "analysis/measure/foretold_answers.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/unknown.h"
 #include "analysis/policy/comparison_terms.h"
+#include "analysis/replay/measure/foretold_answers.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
-#include "analysis/text.h"
-#include "analysis/unknown.h"
 
 namespace kvloupe {
 

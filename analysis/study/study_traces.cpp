@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/study/study_measures.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
 
 namespace kvloupe {

@@ -10,15 +10,15 @@
 #include <new>
 #include <tuple>
 
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/head_roles.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/math/head_roles.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/replay.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
 
 namespace kvloupe {

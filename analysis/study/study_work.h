@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/measure/shared_measures.h"
 #include "analysis/policy/kit/shared_prefix.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/measure/shared_measures.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/study/study_plan.h"
 #include "analysis/trace/trace.h"
 
@@ -54,7 +54,7 @@ struct StudyPrompt {
   std::string answer;    // what the model said
 };
 
-/// How strongly a query head has a role with the full cache (analysis/metric/head_roles.h).
+/// How strongly a query head has a role with the full cache (analysis/math/head_roles.h).
 struct StudyRole {
   int layer = 0;
   int head = 0;        // key-value head

@@ -8,10 +8,10 @@
 #include <span>
 #include <tuple>
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/text/table.h"
+#include "analysis/base/text/text.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
-#include "analysis/table.h"
-#include "analysis/text.h"
 
 namespace kvloupe {
 

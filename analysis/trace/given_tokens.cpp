@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"
 

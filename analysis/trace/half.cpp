@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "analysis/vector_clones.h"
+#include "analysis/base/system/vector_clones.h"
 
 namespace kvloupe {
 

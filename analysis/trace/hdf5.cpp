@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "analysis/base/text/utf8.h"
 #include "analysis/trace/model_info.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/utf8.h"
 
 namespace kvloupe::hdf5 {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::hdf5 {
 

@@ -23,13 +23,13 @@
 #include <thread>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_size.h"
-#include "analysis/user_files.h"
 
 namespace kvloupe {
 

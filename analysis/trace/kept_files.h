@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/descriptor.h"
+#include "analysis/base/system/descriptor.h"
 
 namespace kvloupe {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "analysis/numeric/logit_rule.h"
+#include "analysis/math/numeric/logit_rule.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {

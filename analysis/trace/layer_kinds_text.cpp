@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe {
 

@@ -17,8 +17,8 @@
 #include <system_error>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/trace/trace_datasets.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/numeric/float_rows.h"
+#include "analysis/base/system/vector_clones.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/trace/half.h"
-#include "analysis/vector_clones.h"
 
 namespace kvloupe {
 

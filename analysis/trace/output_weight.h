@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {

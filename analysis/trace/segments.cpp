@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe {
 

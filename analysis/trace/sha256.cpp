@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe {
 

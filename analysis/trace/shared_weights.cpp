@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/descriptor.h"
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/descriptor.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/kept_files.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
-#include "analysis/numeric/float_rows.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 #include "analysis/trace/output_weight.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/trace_layout.h"
 

@@ -18,12 +18,13 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/child_process.h"
-#include "analysis/confinement.h"
-#include "analysis/descriptor.h"
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/child_process.h"
+#include "analysis/base/system/confinement.h"
+#include "analysis/base/system/descriptor.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/sha256.h"
@@ -31,7 +32,6 @@
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/user_files.h"
 #include "version.h"
 
 namespace kvloupe {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 
 namespace kvloupe {
 

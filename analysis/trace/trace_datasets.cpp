@@ -13,12 +13,12 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/user_files.h"
 
 namespace kvloupe {
 

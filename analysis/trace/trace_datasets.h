@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/matrix.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_info.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"

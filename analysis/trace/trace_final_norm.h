@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {

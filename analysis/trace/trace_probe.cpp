@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "analysis/error.h"
-#include "analysis/numeric/float_rows.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/trace_datasets.h"
 #include "analysis/trace/trace_layout.h"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/trace/probe_info.h"
 #include "analysis/trace/trace.h"
 

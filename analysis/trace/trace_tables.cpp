@@ -4,11 +4,11 @@
 
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/utf8.h"
 #include "analysis/trace/packed_dataset.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/utf8.h"
 
 namespace kvloupe {
 

@@ -13,15 +13,15 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/utf8.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/hdf5.h"
 #include "analysis/trace/hdf5_output.h"
 #include "analysis/trace/trace_attributes.h"
 #include "analysis/trace/trace_check.h"
 #include "analysis/trace/trace_layout.h"
-#include "analysis/utf8.h"
 #include "version.h"
 
 namespace kvloupe {

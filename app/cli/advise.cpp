@@ -8,11 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/study/head_advice.h"
 #include "analysis/study/study_table.h"
-#include "analysis/text.h"
 #include "app/cli/commands.h"
 #include "app/cli/shared_options.h"
 #include "app/request/command_line.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/trace_size.h"
 #include "app/cli/commands.h"

@@ -1,6 +1,6 @@
 #include "app/cli/commands.h"
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/lesson.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli::drift_verb {

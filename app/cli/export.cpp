@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/figure/figures/figure_catalog.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/command_line.h"
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/cli/command_line.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/replay/kept_sets_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/shared_options.h"

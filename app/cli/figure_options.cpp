@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "analysis/error.h"
-#include "analysis/typed_number.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/typed_number.h"
 #include "app/cli/shared_options.h"
 
 namespace kvloupe::cli {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/output_file.h"
 #include "analysis/replay/follow_json.h"
-#include "analysis/text.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <thread>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/output_file.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/given_tokens.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/loops.h"

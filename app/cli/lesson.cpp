@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/utf8.h"
 #include "analysis/replay/drift.h"
-#include "analysis/text.h"
-#include "analysis/utf8.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"

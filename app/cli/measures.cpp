@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "analysis/measure/foretold_answers.h"
-#include "analysis/measure/measure_text.h"
+#include "analysis/replay/measure/foretold_answers.h"
+#include "analysis/replay/measure/measure_text.h"
 #include "app/cli/shared_options.h"
 
 namespace kvloupe::cli::measures_verb {

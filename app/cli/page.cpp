@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/replay/typed_values.h"
 #include "app/cli/commands.h"
 #include "app/cli/shared_options.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "analysis/policy/outside_parts.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/outside_parts.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/presets.h"
 #include "analysis/policy/published.h"

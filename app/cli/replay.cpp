@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/output_file.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/explain.h"
 #include "analysis/replay/held_bytes.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/replay_json.h"
 #include "analysis/replay/typed_values.h"
 #include "app/cli/commands.h"

@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
-#include "analysis/command_line.h"
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/cli/command_line.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/typed_number.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/typed_values.h"
-#include "analysis/text.h"
-#include "analysis/typed_number.h"
 #include "app/window/state/preferences.h"
 
 namespace kvloupe::cli {

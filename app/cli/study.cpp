@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/study/foretell.h"
 #include "analysis/study/merge_results.h"
 #include "analysis/study/mpi/ranks.h"
@@ -17,7 +18,6 @@
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/summary.h"
-#include "analysis/text.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli::study_verb {

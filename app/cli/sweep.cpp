@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/command_line.h"
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/output_file.h"
+#include "analysis/base/cli/command_line.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/typed_number.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/replay/compression.h"
-#include "analysis/typed_number.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/cli/commands.h"
 
 namespace kvloupe::cli::sweep_verb {

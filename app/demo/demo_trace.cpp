@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/child_process.h"
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/child_process.h"
+#include "analysis/base/system/user_files.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/trace.h"
-#include "analysis/user_files.h"
 #include "app/job/assets.h"
 #include "app/job/capture_job.h"
 

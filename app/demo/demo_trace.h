@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::demo {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/table.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/table.h"
 #include "analysis/trace/given_tokens.h"
 #include "app/document/figure_file.h"
 #include "app/figure/figure.h"

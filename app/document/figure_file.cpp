@@ -7,7 +7,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/document/document.h"
 #include "app/plot/frame.h"
 #include "app/scene/cairo_backend.h"

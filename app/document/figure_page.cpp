@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/document/document.h"
 #include "app/plot/text_flow.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/document/document.h"
 #include "app/document/places.h"
 #include "app/document/themed_svg.h"

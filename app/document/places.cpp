@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/figure/figure.h"
 
 namespace kvloupe::figure::document {

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figure.h"

@@ -7,12 +7,12 @@
 #include <map>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/measure/shared_measures.h"
-#include "analysis/metric/rope.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/rope.h"
 #include "analysis/policy/kit/shared_prefix.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/measure/shared_measures.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/trace/given_tokens.h"

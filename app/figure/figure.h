@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/base/text/table.h"
 #include "analysis/replay/replay.h"
-#include "analysis/table.h"
 #include "analysis/trace/trace.h"
 #include "app/figure/choice.h"
 #include "app/figure/replay_service.h"

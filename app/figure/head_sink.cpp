@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 
 namespace kvloupe::figure {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe::figure {

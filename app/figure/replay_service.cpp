@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/policy_files.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/segments.h"
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/core/progress.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
-#include "analysis/record/layer_states.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/replay.h"
 
 namespace kvloupe::figure {

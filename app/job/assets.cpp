@@ -3,8 +3,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "analysis/child_process.h"
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/child_process.h"
 #include "analysis/plugin/load_plugin.h"
 #include "analysis/policy/kit/allowed_python.h"
 

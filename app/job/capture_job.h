@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::window {

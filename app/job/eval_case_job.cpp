@@ -8,13 +8,13 @@
 #include <exception>
 #include <system_error>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/sha256.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"
-#include "analysis/user_files.h"
 #include "app/job/assets.h"
 #include "app/job/capture_job.h"
 

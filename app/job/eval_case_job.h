@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "app/job/capture_job.h"
 
 namespace kvloupe::job {

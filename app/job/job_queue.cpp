@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe::job {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 
 namespace kvloupe::job {
 

@@ -13,16 +13,16 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/prompt_file.h"
+#include "analysis/base/text/typed_number.h"
+#include "analysis/base/text/utf8.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/prompt_file.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/study.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
-#include "analysis/typed_number.h"
-#include "analysis/utf8.h"
 #include "app/job/assets.h"
 
 namespace kvloupe::job {

@@ -8,12 +8,12 @@
 #include <limits>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/formula_reader.h"
 #include "analysis/policy/kit/nearest_word.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/text.h"
+#include "analysis/policy/kit/policy_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/values.h"
 #include "app/session/view_catalog.h"

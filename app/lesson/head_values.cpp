@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/sink.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/sink.h"
 
 namespace kvloupe::lesson {
 

@@ -8,12 +8,12 @@
 #include <sstream>
 #include <system_error>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/utf8.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/read_file.h"
-#include "analysis/text.h"
-#include "analysis/utf8.h"
 #include "app/demo/demo_trace.h"
 #include "app/job/assets.h"
 #include "app/lesson/page_view.h"

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/lesson/answer.h"
 #include "app/plot/ticks.h"

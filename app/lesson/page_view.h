@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "app/demo/demo_trace.h"
 #include "app/document/figure_file.h"
 #include "app/lesson/lesson.h"

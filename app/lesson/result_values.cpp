@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/replay/held_bytes.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/lesson/answer.h"
 
 namespace kvloupe::lesson {

@@ -1,6 +1,6 @@
 #include "app/lesson/value_groups.h"
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 
 namespace kvloupe::lesson {
 

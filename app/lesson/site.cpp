@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
 #include "app/lesson/text.h"

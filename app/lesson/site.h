@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "app/document/document.h"
 #include "app/scene/text_metrics.h"
 

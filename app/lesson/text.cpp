@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/nearest_word.h"
-#include "analysis/text.h"
 
 namespace kvloupe::lesson {
 

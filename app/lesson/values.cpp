@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "app/lesson/value_groups.h"
 
 namespace kvloupe::lesson {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/matrix.h"
-#include "analysis/progress.h"
+#include "analysis/base/core/matrix.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/trace/trace.h"
 #include "app/lesson/expression.h"
 #include "app/request/figure_service.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/given_tokens.h"
 #include "analysis/trace/loops.h"
 #include "app/lesson/value_groups.h"

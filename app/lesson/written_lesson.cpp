@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/lesson/value_groups.h"
 #include "version.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "app/document/document.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"

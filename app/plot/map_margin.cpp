@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 
 namespace kvloupe::figure {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/metric/norms.h"
+#include "analysis/math/norms.h"
 
 namespace kvloupe::figure {
 

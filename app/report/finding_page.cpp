@@ -6,7 +6,7 @@
 #include <cctype>
 #include <cmath>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/model_files.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "version.h"

@@ -1,7 +1,7 @@
 #pragma once
 // A finding about followed tokens as one page, for a reader without the program.
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "app/document/document.h"
 #include "app/request/figure_service.h"
 #include "app/scene/text_metrics.h"

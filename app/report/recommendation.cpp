@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "app/report/report.h"
 #include "app/report/study_facts.h"
 

@@ -9,14 +9,14 @@
 #include <cmath>
 #include <numeric>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/measure/foretold_answers.h"
+#include "analysis/replay/measure/foretold_answers.h"
 #include "analysis/study/foretell.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
-#include "analysis/text.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/of_study.h"
 #include "app/plot/ticks.h"

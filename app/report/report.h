@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/study/advice.h"
 #include "app/document/document.h"
 #include "app/scene/text_metrics.h"

@@ -9,10 +9,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "analysis/base/text/text.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_measures.h"
 #include "analysis/study/study_traces.h"
-#include "analysis/text.h"
 #include "analysis/trace/trace.h"
 #include "app/figure/figures/of_study.h"
 #include "app/plot/ticks.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"

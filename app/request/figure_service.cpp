@@ -3,7 +3,7 @@
 #include <chrono>
 #include <future>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/figure_catalog.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "app/figure/figure.h"
 #include "app/figure/replay_service.h"
 #include "app/request/figure_request.h"

@@ -8,7 +8,7 @@
 
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/comparison_terms.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/typed_values.h"

@@ -14,7 +14,7 @@
 #include <numbers>
 #include <span>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/scene/png_encoder.h"
 #include "app/scene/scene.h"
 #include "app/scene/svg_text.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::figure {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::figure {
 

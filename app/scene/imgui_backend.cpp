@@ -15,7 +15,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/scene/cairo_backend.h"
 #include "app/scene/polygon.h"
 

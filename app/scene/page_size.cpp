@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::figure {
 

@@ -7,7 +7,7 @@
 #include <csetjmp>
 #include <cstdio>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::figure {
 

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
-#include "analysis/error.h"
-#include "analysis/utf8.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/utf8.h"
 #include "app/scene/font_config.h"
 #include "app/scene/text_shaper.h"
 

@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::figure {
 

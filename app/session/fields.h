@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::window {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/token_rule.h"
-#include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe::window {
 
@@ -48,7 +48,7 @@ std::string ranges_text(TokenRange tokens) {
 }
 
 PolicySpec with_intervention(PolicySpec policy, Intervention what, TokenRange tokens,
-                              std::optional<HeadIndex> head) {
+                             std::optional<HeadIndex> head) {
   const std::string name = what == Intervention::keep ? "keep" : "drop";
   const auto found = std::find_if(policy.parts.begin(), policy.parts.end(),
                                   [&](const SpecPart& part) { return part.name == name; });

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/trace/segments.h"
 
@@ -20,6 +20,6 @@ std::string ranges_text(TokenRange tokens);
 /// is there already takes the tokens too: its tokens and heads are those of both, as a policy has
 /// one modifier of each name. Throws UsageError for a policy that takes no such modifier.
 PolicySpec with_intervention(PolicySpec policy, Intervention what, TokenRange tokens,
-                              std::optional<HeadIndex> head);
+                             std::optional<HeadIndex> head);
 
 }  // namespace kvloupe::window

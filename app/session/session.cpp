@@ -6,10 +6,10 @@
 #include <sstream>
 #include <system_error>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/read_file.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/read_file.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "analysis/policy/published.h"
 #include "app/figure/figure.h"
 #include "app/scene/colour_map.h"

@@ -12,13 +12,13 @@
 #include <map>
 #include <set>
 
-#include "analysis/error.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/measure/shared_measures.h"
-#include "analysis/metric/attention.h"
-#include "analysis/metric/pca.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/pca.h"
 #include "analysis/replay/layer_replay.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/measure/shared_measures.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/replay/typed_values.h"

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <set>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/typed_values.h"

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/base/core/progress.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe::trace_page {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "analysis/error.h"
-#include "analysis/parallel_loop.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/safetensors_header.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_type.h"

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "analysis/error.h"
-#include "analysis/parallel_loop.h"
-#include "analysis/read_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
 #include "capture/file/mapped_file.h"
 
 namespace kvloupe {

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "analysis/command_line.h"
-#include "analysis/error.h"
+#include "analysis/base/cli/command_line.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/typed_number.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/typed_values.h"
-#include "analysis/typed_number.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"
 #include "capture/cli/progress_report.h"

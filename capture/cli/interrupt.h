@@ -3,12 +3,12 @@
 #include <array>
 #include <csignal>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 
 namespace kvloupe {
 
-/// While an object of this class exists, Ctrl C, SIGTERM and SIGHUP cancel `progress` instead of ending the
-/// program, so that incomplete output is removed. Only one at a time.
+/// While an object of this class exists, Ctrl C, SIGTERM and SIGHUP cancel `progress` instead of
+/// ending the program, so that incomplete output is removed. Only one at a time.
 class InterruptGuard {
  public:
   explicit InterruptGuard(Progress& progress);

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/shared_weights.h"
 #include "analysis/trace/trace.h"

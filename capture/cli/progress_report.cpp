@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <optional>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/trace_size.h"
 
 namespace kvloupe {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/given_tokens.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/interrupt.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "analysis/command_line.h"
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/cli/command_line.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/trace/trace.h"
 #include "capture/cli/commands.h"

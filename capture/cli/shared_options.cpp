@@ -2,8 +2,8 @@
 
 #include <system_error>
 
-#include "analysis/command_line.h"
-#include "analysis/output_file.h"
+#include "analysis/base/cli/command_line.h"
+#include "analysis/base/system/output_file.h"
 
 namespace kvloupe::capture_cli {
 

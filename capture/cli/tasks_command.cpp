@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/shared_options.h"
 #include "capture/tasks/tasks.h"

@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/read_file.h"
-#include "analysis/text.h"
-#include "analysis/utf8.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/utf8.h"
 #include "capture/cli/commands.h"
 #include "capture/cli/shared_options.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/read_file.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/study/study_results.h"
 #include "analysis/trace/model_files.h"
 #include "capture/eval/haystack.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cache/evicting_layer.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "capture/model/model_choice.h"
 #include "capture/tokenizer/prompt.h"
 

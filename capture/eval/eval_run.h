@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "capture/model/transformer.h"
 #include "capture/run/cache_policy.h"
 #include "capture/run/probe.h"

@@ -13,13 +13,13 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/study/needle_template.h"
 #include "analysis/study/run_study.h"
 #include "analysis/trace/sha256.h"
-#include "analysis/unknown.h"
-#include "analysis/user_files.h"
 #include "capture/eval/haystack.h"
 #include "capture/eval/run_worker.h"
 #include "capture/eval/stored_prompt.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cache/evicting_layer.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "capture/eval/runs_forecast.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/numeric/splitmix.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/numeric/splitmix.h"
 
 namespace kvloupe {
 

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/study/answer_score.h"
 #include "analysis/trace/loops.h"

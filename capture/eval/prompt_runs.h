@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cache/evicting_layer.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/evaluation/evaluation.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "capture/eval/eval_run.h"
 #include "capture/eval/haystack.h"
 #include "capture/model/model_config.h"

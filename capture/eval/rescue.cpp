@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/policy.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/answer_score.h"
-#include "analysis/text.h"
 #include "analysis/trace/loops.h"
 #include "analysis/trace/model_files.h"
-#include "analysis/user_files.h"
 #include "capture/eval/rescue_search.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture_input.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/core/progress.h"
 #include "analysis/evaluation/rescue_results.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
 #include "capture/eval/runs_forecast.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"

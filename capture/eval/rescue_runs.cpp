@@ -7,14 +7,14 @@
 #include <span>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/utf8.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/trace/loops.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace.h"
-#include "analysis/utf8.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/capture.h"
 #include "capture/run/capture_input.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/trace/trace_probe.h"
 #include "capture/eval/eval_run.h"

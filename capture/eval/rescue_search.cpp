@@ -10,14 +10,14 @@
 #include <string>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/metric/rank_correlation.h"
-#include "analysis/metric/sink.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/rank_correlation.h"
+#include "analysis/math/sink.h"
 #include "analysis/replay/explain.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/replay.h"
-#include "analysis/unknown.h"
 #include "capture/run/capture.h"
 
 namespace kvloupe {

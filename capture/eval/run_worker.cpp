@@ -13,16 +13,16 @@
 #include <system_error>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/base/text/utf8.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
 #include "analysis/study/answer_score.h"
 #include "analysis/study/needle_template.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace_probe.h"
-#include "analysis/unknown.h"
-#include "analysis/utf8.h"
 #include "capture/eval/stored_prompt.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/runs_together.h"

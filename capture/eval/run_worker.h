@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/study/study_work.h"
 #include "analysis/trace/trace.h"
 #include "capture/eval/haystack.h"

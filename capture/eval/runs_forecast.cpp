@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe {
 

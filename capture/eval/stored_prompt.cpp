@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe {
 
@@ -45,7 +45,8 @@ TokenSequence read_stored_prompt(const PlainJson& prompt, const std::filesystem:
                                        "\"; run the evaluation again");
   };
   const PlainJson ids = prompt.is_object() ? prompt.value("ids", PlainJson()) : PlainJson();
-  const PlainJson segments = prompt.is_object() ? prompt.value("segments", PlainJson()) : PlainJson();
+  const PlainJson segments =
+      prompt.is_object() ? prompt.value("segments", PlainJson()) : PlainJson();
   if (!ids.is_string()) fail("ids");
   const std::vector<std::int32_t> all = ids_of(ids.get_ref<const std::string&>());
   if (all.empty()) fail("ids");

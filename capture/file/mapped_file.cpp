@@ -12,8 +12,8 @@
 #include <cstring>
 #include <string>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 
 namespace kvloupe {
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <set>
 
-#include "analysis/error.h"
-#include "analysis/metric/rope_scaling.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/math/rope_scaling.h"
 #include "capture/gguf/gguf_type.h"
 
 namespace kvloupe {

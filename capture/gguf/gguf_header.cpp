@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "capture/gguf/gguf_type.h"
 
 namespace kvloupe {

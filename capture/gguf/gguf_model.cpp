@@ -6,8 +6,8 @@
 #include <map>
 #include <system_error>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/model_files.h"
 #include "capture/file/mapped_file.h"
 #include "capture/gguf/gguf_type.h"

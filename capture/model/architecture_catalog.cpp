@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "capture/model/family.h"
 
 namespace kvloupe {

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "capture/model/kv_cache.h"
 #include "capture/model/transformer.h"
 

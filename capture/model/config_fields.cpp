@@ -3,7 +3,7 @@
 // does not know.
 #include <string_view>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "capture/model/config_reader.h"
 
 namespace kvloupe {

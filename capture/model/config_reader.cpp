@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe {
 

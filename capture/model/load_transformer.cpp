@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
 #include "analysis/trace/model_files.h"
 #include "capture/checkpoint/gguf_weights.h"
 #include "capture/checkpoint/safetensors.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/metric/rope_scaling.h"
+#include "analysis/math/rope_scaling.h"
 
 namespace kvloupe {
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "analysis/blas.h"
-#include "analysis/numeric/row_products.h"
-#include "analysis/parallel_loop.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/system/blas.h"
+#include "analysis/math/numeric/row_products.h"
 
 // Internal functions of OpenBLAS, not in its headers: work memory of a product. Null if another
 // build hides them.

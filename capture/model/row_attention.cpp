@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cmath>
 
-#include "analysis/numeric/exponentials.h"
-#include "analysis/numeric/row_products.h"
-#include "analysis/parallel_loop.h"
-#include "analysis/vectors.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/system/vectors.h"
+#include "analysis/math/numeric/exponentials.h"
+#include "analysis/math/numeric/row_products.h"
 #include "capture/model/row_softmax.h"
 
 namespace kvloupe {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "analysis/cache/key_panels.h"
-#include "analysis/numeric/logit_rule.h"
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/math/numeric/logit_rule.h"
+#include "analysis/replay/cache/key_panels.h"
 
 namespace kvloupe {
 

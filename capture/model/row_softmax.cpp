@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "analysis/vectors.h"
+#include "analysis/base/system/vectors.h"
 
 namespace kvloupe {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/checkpoint/weight_source.h"
 #include "capture/model/runs_together.h"
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "analysis/cache/evicting_layer.h"
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "analysis/trace/model_info.h"
 #include "capture/model/block_attention.h"
 #include "capture/model/kv_cache.h"

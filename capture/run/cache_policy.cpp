@@ -4,10 +4,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "analysis/blas.h"
-#include "analysis/error.h"
-#include "analysis/parallel_loop.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/base/system/blas.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "capture/model/runs_together.h"
 #include "capture/run/layer_writer.h"
 #include "capture/run/model_description.h"

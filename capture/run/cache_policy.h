@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/cache/evicting_layer.h"
 #include "analysis/policy/kit/whole_pass.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "analysis/trace/trace_writer.h"
 #include "capture/model/transformer.h"
 #include "capture/run/block_runner.h"

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <limits>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_files.h"

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "analysis/cache/evicting_layer.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/base/system/user_files.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/progress.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "analysis/trace/trace_size.h"
-#include "analysis/user_files.h"
 #include "capture/model/block_attention.h"
 #include "capture/model/model_choice.h"
 #include "capture/run/probe_kind.h"

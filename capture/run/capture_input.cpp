@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/utf8.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
-#include "analysis/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 
 namespace kvloupe {

@@ -10,9 +10,9 @@
 #include <system_error>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/replay/typed_values.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace.h"
 #include "capture/model/load_transformer.h"

@@ -18,8 +18,8 @@
 #include <sched.h>
 #endif
 
-#include "analysis/blas.h"
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/blas.h"
 
 namespace kvloupe {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "analysis/parallel_loop.h"
+#include "analysis/base/core/parallel_loop.h"
 
 namespace kvloupe {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/cache/key_panels.h"
+#include "analysis/replay/cache/key_panels.h"
 #include "analysis/trace/trace_writer.h"
 #include "capture/run/block_runner.h"
 

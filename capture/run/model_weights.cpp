@@ -6,7 +6,7 @@
 #include <span>
 #include <system_error>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/kept_files.h"
 #include "analysis/trace/model_files.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/trace/model_info.h"
 #include "capture/model/block_attention.h"
 #include "capture/model/model_choice.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <string>
 
-#include "analysis/error.h"
-#include "analysis/numeric/exponentials.h"
-#include "analysis/parallel_loop.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/parallel_loop.h"
+#include "analysis/math/numeric/exponentials.h"
 #include "capture/model/row_softmax.h"
 
 namespace kvloupe {

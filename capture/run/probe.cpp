@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/run/block_runner.h"
 #include "capture/run/layer_writer.h"
 #include "capture/run/model_description.h"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/kept_files.h"
 #include "capture/model/transformer.h"
 

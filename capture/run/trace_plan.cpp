@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/utf8.h"
 #include "analysis/trace/shared_weights.h"
-#include "analysis/utf8.h"
 #include "capture/checkpoint/weight_source.h"
 #include "capture/model/load_transformer.h"
 #include "capture/model/transformer.h"

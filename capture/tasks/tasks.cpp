@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "analysis/error.h"
-#include "analysis/numeric/splitmix.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/numeric/splitmix.h"
 #include "analysis/study/needle_template.h"
 #include "analysis/study/prompt_set.h"
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/jinja_template.h"
 
 namespace kvloupe {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "analysis/prompt_file.h"
+#include "analysis/base/system/prompt_file.h"
 
 namespace kvloupe {
 

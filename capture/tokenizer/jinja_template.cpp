@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/text.h"
-#include "analysis/utf8.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/utf8.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

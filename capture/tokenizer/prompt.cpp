@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe {
 

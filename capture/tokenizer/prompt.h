@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/prompt_file.h"
+#include "analysis/base/system/prompt_file.h"
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {

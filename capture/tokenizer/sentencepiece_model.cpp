@@ -6,8 +6,8 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

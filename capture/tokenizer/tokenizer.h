@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/tokenizer/chat_template.h"
 
 namespace kvloupe {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
 
 namespace kvloupe {
 

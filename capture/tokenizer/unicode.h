@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/utf8.h"
+#include "analysis/base/text/utf8.h"
 
 namespace kvloupe {
 

@@ -5,7 +5,7 @@
     scripts/claims/foretell_page.py FOLDER TARGET KVLOUPE --demo     from the study of scripts/claims/foretell.sh --demo
 
 Reads FOLDER/results-KIND.sqlite of each kind of prompts; the tables are those of kvloupe study foretell, without the signs of percent. The rest of TARGET
-stays as it is. For the real model it also writes analysis/measure/foretold_answers.cpp, the program's words about its measures.
+stays as it is. For the real model it also writes analysis/replay/measure/foretold_answers.cpp, the program's words about its measures.
 """
 import math
 import re
@@ -74,7 +74,7 @@ def write_catalogue(tables, path):
     counts = {kind: re.search(r"^(\d+) prompts .*?(\d+) settings", text, flags=re.M).groups() for kind, text in tables.items()}
     study = f"  return {{.needles = {counts['needles'][0]}, .things = {counts['things'][0]}, .settings = {counts['needles'][1]}}};\n"
     path.write_text("""// Written by scripts/claims/foretell_page.py from the results of scripts/claims/foretell.sh. Do not edit.
-#include "analysis/measure/foretold_answers.h"
+#include "analysis/replay/measure/foretold_answers.h"
 
 #include <limits>
 
@@ -107,7 +107,7 @@ def main(folder, target, program="build/bin/kvloupe"):
         printed = printed.strip().replace(" % [", " [")
         tables.append(f"**{kind}**: {words}.\n" + (best(printed) if demo else printed))
     if not demo:
-        write_catalogue(printed_of, Path(__file__).resolve().parents[2] / "analysis/measure/foretold_answers.cpp")
+        write_catalogue(printed_of, Path(__file__).resolve().parents[2] / "analysis/replay/measure/foretold_answers.cpp")
     joined = "\n\n".join(tables)
     text = f"""{HEADING}
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "capture/python"))
+sys.path.insert(0, str(ROOT / "python"))
 from kvloupe.engine import ask  # noqa: E402
 from claims_study import plain_name, read_store, write_store  # noqa: E402
 from pages import by_policy, fail, opened, put_section, resampled, script, signed, table, wilson  # noqa: E402

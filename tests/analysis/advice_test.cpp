@@ -1,8 +1,8 @@
 // Budgets with a promise: the bounds beside the formulas, and how often a promise holds.
 
 #include "analysis/study/advice.h"
+#include "analysis/base/text/unknown.h"
 #include "analysis/study/study_statistics.h"
-#include "analysis/unknown.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

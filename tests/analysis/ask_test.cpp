@@ -1,8 +1,8 @@
 // Queries of question, answer and later tokens: against plain double loops, and by hand.
 
 #include "analysis/replay/ask.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/logit_path.h"
+#include "analysis/math/logit_path.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/restore.h"
 #include "tests/naive/naive_asked.h"

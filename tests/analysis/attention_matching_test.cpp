@@ -1,6 +1,6 @@
 // Attention Matching by hand, against a twin in double precision, and what holds for its replays.
 
-#include "analysis/metric/attention_matching.h"
+#include "analysis/math/attention_matching.h"
 #include "analysis/policy/kit/seen_queries.h"
 #include "tests/naive/naive_matching.h"
 #include "tests/support/test.h"

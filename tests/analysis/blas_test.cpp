@@ -1,4 +1,4 @@
-#include "analysis/blas.h"
+#include "analysis/base/system/blas.h"
 #include "tests/support/test.h"
 
 #include <cblas.h>

@@ -1,7 +1,7 @@
 // A layer that goes on from an earlier state decides as one that starts anew, bit by bit: every
 // score of the catalogue, plain and with each modifier.
 
-#include "analysis/cache/evicting_layer.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/made_replays.h"
 #include "tests/support/test.h"

@@ -1,4 +1,4 @@
-#include "analysis/child_process.h"
+#include "analysis/base/system/child_process.h"
 
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <new>
 
-#include "analysis/confinement.h"
+#include "analysis/base/system/confinement.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

@@ -2,12 +2,12 @@
 // replays, in which all entries leave where a chunk ends. Sets and measures beside their naive
 // twins: replay_naive_test, policy_combinations_test.
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/attention_map.h"
-#include "analysis/metric/distance_kernel.h"
-#include "analysis/metric/later_attention.h"
-#include "analysis/metric/rope.h"
-#include "analysis/metric/sink.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/attention_map.h"
+#include "analysis/math/distance_kernel.h"
+#include "analysis/math/later_attention.h"
+#include "analysis/math/rope.h"
+#include "analysis/math/sink.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "tests/naive/naive_mask.h"
 #include "tests/support/catalogue_parts.h"

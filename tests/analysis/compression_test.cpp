@@ -1,6 +1,6 @@
 // Replays that stop evicting at the question.
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/trace/segments.h"

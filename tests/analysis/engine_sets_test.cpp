@@ -1,6 +1,6 @@
 // shared and pages on a few entries, with the arithmetic in a comment.
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "tests/support/test.h"
 
 namespace kvloupe {

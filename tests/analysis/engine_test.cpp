@@ -1,10 +1,10 @@
 // The C interface of the engine: shapes, numbers and failures at its border. What it decides and
 // measures is compared with the program in tests/python/test_engine.py.
 
-#include "analysis/cache/evicting_layer.h"
 #include "analysis/engine/calls.h"
 #include "analysis/engine/given_states.h"
 #include "analysis/engine/kvloupe_engine.h"
+#include "analysis/replay/cache/evicting_layer.h"
 #include "analysis/trace/half.h"
 #include "tests/support/test.h"
 

@@ -1,7 +1,7 @@
 // Why the evidence of an answer was lost: against plain double loops, and by hand.
 
 #include "analysis/replay/evidence.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
 #include "tests/naive/naive_evidence.h"
 #include "tests/support/model_attribute.h"

@@ -1,8 +1,8 @@
 // How well a measure foretells an outcome: by hand, and against plain loops over all pairs.
 
 #include "analysis/study/foretell.h"
-#include "analysis/measure/foretold_answers.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/foretold_answers.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/study/study_measures.h"
 #include "tests/support/test.h"
 

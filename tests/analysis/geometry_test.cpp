@@ -3,14 +3,14 @@
 
 #include <numbers>
 
-#include "analysis/metric/angle.h"
-#include "analysis/metric/attention.h"
-#include "analysis/metric/bounds.h"
-#include "analysis/metric/cost_model.h"
-#include "analysis/metric/diversity.h"
-#include "analysis/metric/rank_correlation.h"
-#include "analysis/metric/rope.h"
-#include "analysis/numeric/statistics.h"
+#include "analysis/math/angle.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/bounds.h"
+#include "analysis/math/cost_model.h"
+#include "analysis/math/diversity.h"
+#include "analysis/math/numeric/statistics.h"
+#include "analysis/math/rank_correlation.h"
+#include "analysis/math/rope.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/test.h"
 

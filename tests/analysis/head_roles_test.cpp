@@ -1,5 +1,5 @@
-#include "analysis/metric/head_roles.h"
-#include "analysis/metric/attention.h"
+#include "analysis/math/head_roles.h"
+#include "analysis/math/attention.h"
 #include "tests/naive/naive_roles.h"
 #include "tests/support/test.h"
 

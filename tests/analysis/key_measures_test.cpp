@@ -1,8 +1,8 @@
 // Measures of key geometry and of merged keys in a replay, beside plain loops.
 
-#include "analysis/cache/key_panels.h"
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/seen_queries.h"
+#include "analysis/replay/cache/key_panels.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "tests/naive/decompositions.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/support/random_matrix.h"

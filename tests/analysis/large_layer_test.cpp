@@ -1,9 +1,9 @@
 // Layers that are too large to be held whole: read block by block and head by head, they give what
 // they give from memory.
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/record/state_rows.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
+#include "analysis/replay/record/state_rows.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/long_trace.h"
 #include "tests/support/test.h"

@@ -1,11 +1,11 @@
 // Attention by distance, attention that comes later, and what policies lose of it, beside plain
 // loops and by hand.
 
-#include "analysis/metric/later_attention.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/attention.h"
-#include "analysis/metric/distance_kernel.h"
+#include "analysis/math/later_attention.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/distance_kernel.h"
 #include "analysis/replay/attention_lost.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "tests/naive/naive_geometry.h"
 #include "tests/naive/naive_later.h"
 #include "tests/naive/naive_roles.h"

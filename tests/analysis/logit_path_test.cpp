@@ -1,6 +1,6 @@
 // From the residual stream to the logits: against the twin, by hand, and traces that do not say.
 
-#include "analysis/metric/logit_path.h"
+#include "analysis/math/logit_path.h"
 
 #include "tests/naive/naive_logits.h"
 #include "tests/support/edited_trace.h"

@@ -1,7 +1,7 @@
 // Loops in what a model wrote, and the value range of what was evicted.
 
 #include "analysis/trace/loops.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/trace/given_tokens.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 // Measuring a replay that is there, or some of its steps, against measuring all of it on the way.
 
 #include "analysis/replay/measure_replay.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/test.h"
 

@@ -1,10 +1,10 @@
 // The catalogue of measures, and the measures of CriticalKV and CAOTE beside their naive twins.
 
-#include "analysis/measure/measure_text.h"
-#include "analysis/measure/output_error.h"
-#include "analysis/metric/bounds.h"
-#include "analysis/metric/logit_path.h"
-#include "analysis/metric/perturbation.h"
+#include "analysis/math/bounds.h"
+#include "analysis/math/logit_path.h"
+#include "analysis/math/perturbation.h"
+#include "analysis/replay/measure/measure_text.h"
+#include "analysis/replay/measure/output_error.h"
 #include "tests/naive/naive_measures.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
 
 #include <numbers>
 
-#include "analysis/metric/merging.h"
+#include "analysis/math/merging.h"
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/replay/compression.h"
 #include "tests/support/given_attention.h"

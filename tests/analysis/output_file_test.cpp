@@ -1,7 +1,7 @@
 // A file is there once it is whole; a program that is killed leaves the older file; the rest of the
 // process notices nothing.
 
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

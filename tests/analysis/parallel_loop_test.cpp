@@ -1,4 +1,4 @@
-#include "analysis/parallel_loop.h"
+#include "analysis/base/core/parallel_loop.h"
 #include "tests/support/test.h"
 
 #include <tbb/partitioner.h>

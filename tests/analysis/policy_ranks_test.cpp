@@ -5,7 +5,7 @@
 
 #include <numbers>
 
-#include "analysis/numeric/statistics.h"
+#include "analysis/math/numeric/statistics.h"
 #include "tests/naive/naive_ranks.h"
 #include "tests/support/test.h"
 

@@ -1,9 +1,9 @@
 // quant: entries in few bits. Groups by hand, every score of the catalogue with quant against the
 // naive twin, what must hold as bits and the residual grow, bytes, and what is refused.
 
-#include "analysis/cache/head_cache.h"
-#include "analysis/metric/quantisation.h"
+#include "analysis/math/quantisation.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/cache/head_cache.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/measure_replay.h"

@@ -1,9 +1,9 @@
 // Properties of every policy of the catalogue, replayed on a trace.
 
-#include "analysis/blas.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/output_file.h"
+#include "analysis/base/system/blas.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/replay/kept_sets_file.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/record_values.h"
 #include "tests/support/stored_attention.h"

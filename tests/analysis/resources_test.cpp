@@ -1,8 +1,8 @@
 // Requests that a small file must not make: docs/reliability.md, "Resources". The memory of readers
 // is counted in tests/fuzz/memory_test.cpp.
+#include "analysis/base/system/read_file.h"
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/kept_sets.h"
-#include "analysis/read_file.h"
 #include "analysis/replay/sweep.h"
 #include "analysis/study/prompt_set.h"
 #include "analysis/study/study.h"

@@ -1,4 +1,4 @@
-#include "analysis/numeric/row_products.h"
+#include "analysis/math/numeric/row_products.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // bit, as replays alone, and no second computation.
 
 #include "analysis/policy/kit/shared_prefix.h"
-#include "analysis/numeric/float_rows.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/value_out_norms.h"
 #include "tests/support/random_matrix.h"

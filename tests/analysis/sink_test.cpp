@@ -1,11 +1,11 @@
 // The error without a sink, and the effect of averaging on one, beside plain loops in double
 // precision.
 
-#include "analysis/metric/sink.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/bounds.h"
-#include "analysis/metric/perturbation.h"
+#include "analysis/math/sink.h"
+#include "analysis/math/bounds.h"
+#include "analysis/math/perturbation.h"
 #include "analysis/policy/kit/value_aware_score.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "tests/support/record_values.h"
 #include "tests/support/resting_states.h"
 #include "tests/support/test.h"

@@ -1,7 +1,8 @@
 // Studies: the file, the plan, who gets which item, values, results and their intervals.
 
 #include "analysis/study/study.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/study/database.h"
 #include "analysis/study/item_queue.h"
 #include "analysis/study/merge_results.h"
@@ -13,7 +14,6 @@
 #include "analysis/study/study_table.h"
 #include "analysis/study/study_work.h"
 #include "analysis/study/summary.h"
-#include "analysis/unknown.h"
 #include "tests/support/model_attribute.h"
 #include "tests/support/test.h"
 

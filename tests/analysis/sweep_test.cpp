@@ -1,7 +1,7 @@
 // Sweeps: what is computed, kept, refused.
 
 #include "analysis/replay/sweep.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "tests/support/record_values.h"
 #include "tests/support/test.h"
 

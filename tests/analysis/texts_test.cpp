@@ -1,7 +1,7 @@
 // Texts as people read them: bytes of tokens, lines of errors, durations.
 
-#include "analysis/text.h"
-#include "analysis/utf8.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/utf8.h"
 #include "tests/support/test.h"
 
 namespace kvloupe::test {

@@ -1,10 +1,10 @@
 // The trace's writer and reader, against each other.
 
+#include "analysis/base/system/user_files.h"
 #include "analysis/trace/trace_layout.h"
 #include "analysis/trace/trace_probe.h"
 #include "analysis/trace/trace_size.h"
 #include "analysis/trace/trace_writer.h"
-#include "analysis/user_files.h"
 #include "tests/support/edited_trace.h"
 #include "tests/support/probe_trace.h"
 #include "tests/support/stored_attention.h"

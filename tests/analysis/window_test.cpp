@@ -2,11 +2,11 @@
 // for policies, measures, explanations and files. Sets and measures beside their naive twins:
 // replay_naive_test, policy_combinations_test.
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/measure/output_error.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
 #include "analysis/replay/explain.h"
+#include "analysis/replay/measure/measure_catalog.h"
+#include "analysis/replay/measure/output_error.h"
 #include "tests/support/catalogue_parts.h"
 #include "tests/support/edited_trace.h"
 #include "tests/support/record_values.h"

@@ -1,7 +1,7 @@
 // From a red cell of the needle grid to the eviction behind it in three clicks, with the real
 // model.
 
-#include "analysis/child_process.h"
+#include "analysis/base/system/child_process.h"
 #include "analysis/replay/follow_json.h"
 #include "app/window/state/jobs.h"
 #include "tests/app/window_test.h"

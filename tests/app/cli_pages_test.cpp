@@ -1,8 +1,8 @@
 // The manual page and the completion that the package installs: as complete as --help, and tried in
 // the shells themselves.
 
-#include "analysis/blas.h"
-#include "analysis/command_pages.h"
+#include "analysis/base/cli/command_pages.h"
+#include "analysis/base/system/blas.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/test.h"
 #include "version.h"
@@ -158,8 +158,14 @@ zpty -r z out "*$3*" && print found
 // An option that a verb does not have, where the name of a file to write belongs.
 
 TEST(OutputOption, AnUnknownOptionIsNotAFile) {
-  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
-           {"sweep"}, {"study", "run"}, {"advise"}, {"report"}, {"export"}, {"gallery"}, {"page"}}) {
+  for (const std::vector<std::string>& verb :
+       std::vector<std::vector<std::string>>{{"sweep"},
+                                             {"study", "run"},
+                                             {"advise"},
+                                             {"report"},
+                                             {"export"},
+                                             {"gallery"},
+                                             {"page"}}) {
     std::vector<std::string> line = verb;
     line.push_back("--help");
     ASSERT_THAT(test::call(line).out, HasSubstr("--output"));

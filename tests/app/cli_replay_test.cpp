@@ -1,6 +1,6 @@
 // kvloupe policies and kvloupe replay, as a person calls them.
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/model_attribute.h"

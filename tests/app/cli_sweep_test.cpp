@@ -1,6 +1,6 @@
 // kvloupe sweep, as a person calls it.
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/sweep.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/test.h"

@@ -3,7 +3,7 @@
 
 #include <imgui_internal.h>
 
-#include "analysis/child_process.h"
+#include "analysis/base/system/child_process.h"
 #include "analysis/trace/model_files.h"
 #include "app/window/panels/panels.h"
 #include "app/window/state/jobs.h"

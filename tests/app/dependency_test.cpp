@@ -122,7 +122,7 @@ const Includes& includes() {
   return all;
 }
 
-/// The arrows of the drawings: `a["analysis/cache"] --> b["analysis/policy"]`.
+/// The arrows of the drawings: `a["analysis/replay/cache"] --> b["analysis/policy"]`.
 Folders drawn_arrows() {
   static const std::regex arrow(R"re(\["([^"]+)"\]\s*-->\s*\w+\["([^"]+)"\])re");
   Folders arrows;
@@ -155,9 +155,9 @@ TEST(Dependencies, EveryIncludeFollowsTheDrawnArrows) {
   }
 }
 
-/// The arrows as CMake links them: kvloupe_folder(analysis/cache SEES analysis/policy ...).
+/// The arrows as CMake links them: kvloupe_folder(analysis/replay/cache SEES analysis/policy ...).
 Folders linked_arrows() {
-  static const std::regex row(R"(kvloupe_folder\((\S+)(?: DEEP)?\s+SEES\s+([a-z/_\s]+))");
+  static const std::regex row(R"(kvloupe_folder\((\S+)\s+SEES\s+([a-z/_\s]+))");
   Folders arrows;
   for (const char* top : {"analysis", "app", "capture"}) {
     const std::string text =

@@ -3,7 +3,7 @@
 
 #include <ctime>
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/study/database.h"
 #include "analysis/study/study_results.h"
 #include "app/document/figure_file.h"

@@ -1,7 +1,7 @@
 // Web pages in a browser, headless Chromium, moved by pointer and keys: what they say, what they
 // mark, the slider, the themes, print. Skipped where Debian's package chromium is not installed.
 
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "app/document/document.h"
 #include "tests/app/chromium.h"
 #include "tests/figure/made_figures.h"

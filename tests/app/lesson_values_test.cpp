@@ -1,6 +1,6 @@
 // Every value a lesson's numbers are made of, beside a second path to it.
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/lesson/answer.h"
 #include "app/lesson/page_view.h"
 #include "app/lesson/values.h"

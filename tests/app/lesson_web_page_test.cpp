@@ -1,6 +1,6 @@
 // A lesson as a web page: its texts, figures, sliders, and what could not be shown.
 
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "app/document/set_text.h"
 #include "app/job/assets.h"
 #include "app/lesson/site.h"

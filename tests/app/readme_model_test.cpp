@@ -27,7 +27,7 @@ constexpr Elsewhere kElsewhere[] = {
     {"", "sudo apt install ./build/kvloupe_", "scripts/check-unpacked.sh",
      "dpkg-deb -x build/kvloupe_"},
     {"", "build/bin/kvloupe trace.h5", "tests/app/real_events_gui_test.cpp", "start({"},
-    {"README.md", "pip install \"./capture/python", "scripts/python-venv.sh", "capture/python"},
+    {"README.md", "pip install \"./python", "scripts/python-venv.sh", "python"},
     {"README.md", "python ", "tests/python/test_package.py", "README.md"},
     {"docs/engine.md", "cc keep.c ", "tests/python/test_engine.py", "keep.c"},
     {"docs/engine.md", "./keep ", "tests/python/test_engine.py", "keep.c"},

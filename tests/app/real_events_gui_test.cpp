@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include "analysis/child_process.h"
+#include "analysis/base/system/child_process.h"
 #include "tests/app/virtual_display.h"
 #include "tests/support/test.h"
 

@@ -1,6 +1,6 @@
 // The window without a trace, driven by mouse and keys.
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "tests/app/fake_demo.h"
 #include "tests/app/window_test.h"
 #include "tests/support/test.h"

@@ -1,13 +1,13 @@
 // Heads over the prompts of a study: means and intervals, roles and contexts beside naive ones, and
 // results of an earlier layout.
 
-#include "analysis/metric/head_roles.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/head_roles.h"
 #include "analysis/study/database.h"
 #include "analysis/study/merge_results.h"
 #include "analysis/study/run_study.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_statistics.h"
-#include "analysis/unknown.h"
 #include "app/document/figure_file.h"
 #include "tests/figure/made_figures.h"
 #include "tests/naive/naive_roles.h"

@@ -2,7 +2,7 @@
 
 #include <GLFW/glfw3.h>
 
-#include "analysis/child_process.h"
+#include "analysis/base/system/child_process.h"
 #include "app/figure/figures/of_study.h"
 #include "app/job/assets.h"
 #include "app/window/state/jobs.h"

@@ -2,7 +2,7 @@
 // pointer, keys, search, the address, hostile texts, an old browser, times. Skipped without
 // Chromium.
 
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "tests/app/chromium.h"
 #include "tests/app/cli_call.h"
 #include "tests/support/model_attribute.h"

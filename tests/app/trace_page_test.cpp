@@ -5,9 +5,9 @@
 
 #include <zlib.h>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/pca.h"
+#include "analysis/math/pca.h"
 #include "analysis/replay/explain.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/typed_values.h"
 #include "tests/app/cli_call.h"

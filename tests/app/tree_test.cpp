@@ -61,8 +61,7 @@ std::string first_match(const std::string& name, const std::string& pattern) {
 TEST(Release, HasOneVersion) {
   EXPECT_EQ(first_match("CITATION.cff", "\nversion: ([0-9.]+)"), KVLOUPE_VERSION);
   EXPECT_EQ(first_match("CHANGELOG.md", "\n## ([0-9.]+)\n"), KVLOUPE_VERSION);
-  EXPECT_EQ(first_match("capture/python/kvloupe/version.py", "\nVERSION = \"([0-9.]+)\""),
-            KVLOUPE_VERSION);
+  EXPECT_EQ(first_match("python/kvloupe/version.py", "\nVERSION = \"([0-9.]+)\""), KVLOUPE_VERSION);
   EXPECT_EQ(first_match("assets/desktop/org.kvloupe.kvloupe.metainfo.xml",
                         "<release version=\"([0-9.]+)\""),
             KVLOUPE_VERSION);

@@ -2,10 +2,10 @@
 
 #include <imgui_internal.h>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/sink.h"
+#include "analysis/base/text/utf8.h"
+#include "analysis/math/sink.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/utf8.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"
 #include "app/window/sheets/command_palette.h"

@@ -7,11 +7,11 @@
 #include <numeric>
 #include <random>
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/attention_map.h"
-#include "analysis/metric/attention_matching.h"
-#include "analysis/metric/diversity.h"
-#include "analysis/metric/similarity_map.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/attention_map.h"
+#include "analysis/math/attention_matching.h"
+#include "analysis/math/diversity.h"
+#include "analysis/math/similarity_map.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/trace.h"
 #include "tests/support/synthetic_trace.h"

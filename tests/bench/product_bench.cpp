@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/cache/key_panels.h"
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
+#include "analysis/replay/cache/key_panels.h"
 
 namespace kvloupe {
 namespace {

@@ -2,7 +2,7 @@
 // same logits, bit by bit, with every policy of the catalogue that runs in a model.
 #include <c10/core/InferenceMode.h>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "capture/eval/eval_run.h"
 #include "capture/model/load_transformer.h"
 #include "capture/run/model_description.h"

@@ -1,6 +1,6 @@
 // Runs of tiny random checkpoints against the naive double-precision model.
 #include "capture/run/capture.h"
-#include "analysis/metric/logit_path.h"
+#include "analysis/math/logit_path.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/trace_final_norm.h"
 #include "capture/checkpoint/safetensors.h"

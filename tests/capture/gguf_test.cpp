@@ -3,7 +3,7 @@
 // broken.
 #include <bit>
 
-#include "analysis/metric/rope_scaling.h"
+#include "analysis/math/rope_scaling.h"
 #include "analysis/trace/model_files.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"

@@ -1,5 +1,5 @@
 #include "capture/checkpoint/safetensors.h"
-#include "analysis/output_file.h"
+#include "analysis/base/system/output_file.h"
 #include "capture/file/mapped_file.h"
 #include "capture/model/load_transformer.h"
 #include "tests/capture/tiny_checkpoint.h"

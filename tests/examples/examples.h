@@ -2,8 +2,8 @@
 // Worked examples of docs/extending.md: each is one file of this folder and one line in
 // examples_test.cpp that adds it.
 
-#include "analysis/measure/measure.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
+#include "analysis/replay/measure/measure.h"
 #include "app/figure/figure.h"
 
 namespace kvloupe::examples {

@@ -1,8 +1,8 @@
 // The worked examples of docs/extending.md, added from outside: one line each.
 
 #include "tests/examples/examples.h"
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/kit/spec.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/request/figure_service.h"
 #include "tests/support/test.h"

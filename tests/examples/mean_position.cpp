@@ -1,6 +1,6 @@
 // mean_position: a measure of one file. Where in the prompt the retained entries lie.
 
-#include "analysis/measure/measure.h"
+#include "analysis/replay/measure/measure.h"
 #include "tests/examples/examples.h"
 
 namespace kvloupe::examples {

@@ -1,7 +1,7 @@
 // strided: a policy of one file. Every stride-th token is kept, then the latest of the others.
 
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/stages.h"
-#include "analysis/policy/policy_catalog.h"
 #include "tests/examples/examples.h"
 
 namespace kvloupe::examples {

@@ -1,7 +1,7 @@
 // save_session FROM TO: reads a session and saves it, as the window does, for the campaign of
 // faults.
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/session/session.h"
 
 int main(int argc, char** argv) {

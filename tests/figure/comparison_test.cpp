@@ -1,7 +1,7 @@
 // The parts of comparisons: typed lists, panels that share their axes, numbers behind box plots.
 
 #include "app/figure/comparison.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/document/figure_file.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"

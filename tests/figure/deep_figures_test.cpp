@@ -1,7 +1,7 @@
 // Figures of a model with thirty layers: what lies along x, what is said once, what has a colour of
 // its own.
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/document/figure_file.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/plot/series.h"

@@ -1,7 +1,7 @@
 // One service makes every figure: what is asked for twice is computed once, and what did not come
 // to its end leaves nothing behind.
 
-#include "analysis/table.h"
+#include "analysis/base/text/table.h"
 #include "app/scene/style.h"
 #include "tests/figure/made_figures.h"
 #include "tests/support/test.h"

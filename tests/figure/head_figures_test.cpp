@@ -2,8 +2,8 @@
 // beside the naive replay and the formulas in plain loops; what the pointer finds; the table in
 // LaTeX.
 
+#include "analysis/base/text/text.h"
 #include "analysis/replay/follow.h"
-#include "analysis/text.h"
 #include "app/document/figure_file.h"
 #include "app/figure/comparison.h"
 #include "app/plot/ticks.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::figure {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe::fuzz {
 

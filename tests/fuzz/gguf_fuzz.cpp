@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"
 #include "capture/gguf/gguf_type.h"

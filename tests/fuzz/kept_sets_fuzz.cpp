@@ -1,6 +1,6 @@
 // The retained sets of another program, for the policy external("file").
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/kept_sets.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -1,6 +1,6 @@
 // A policy's spec, a list of specs, a budget: what is read is written so that it reads the same.
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/spec.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -1,6 +1,6 @@
 // A prompt file with marked segments, and a file of token ids.
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/tokenizer/prompt.h"
 #include "tests/fuzz/fuzz_target.h"
 

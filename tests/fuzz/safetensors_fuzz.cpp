@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/trace/safetensors_header.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz_target.h"
 

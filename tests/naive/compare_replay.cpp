@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/naive/scores/scores.h"
 #include "tests/support/record_values.h"

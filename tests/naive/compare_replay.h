@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "tests/naive/naive_replay.h"
 

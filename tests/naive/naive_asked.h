@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/record/layer_states.h"
 #include "tests/naive/naive_mask.h"
 #include "tests/naive/naive_replay.h"
 #include "tests/naive/naive_roles.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe::naive {

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 

@@ -14,7 +14,7 @@
 #include <Eigen/Core>
 
 #include "analysis/policy/kit/spec.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 #include "tests/naive/naive_mask.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/metric/head_roles.h"
+#include "analysis/math/head_roles.h"
 
 namespace kvloupe::naive {
 

@@ -1,9 +1,9 @@
 // Scores from shared libraries (docs/plugins.md): equal to the program's own scores that they write
 // again, and every way in which a plugin can be wrong.
 
-#include "analysis/metric/rope.h"
+#include "analysis/math/rope.h"
 #include "analysis/plugin/load_plugin.h"
-#include "analysis/policy/outside_parts.h"
+#include "analysis/policy/kit/outside_parts.h"
 #include "analysis/policy/policy_files.h"
 #include "analysis/policy/policy_text.h"
 #include "analysis/policy/random_line.h"

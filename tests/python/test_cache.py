@@ -127,7 +127,7 @@ def test_sets_merges_and_text_are_those_of_kvloupe_capture(name: str, capture: P
 
 
 def test_so_they_are_in_the_demo_model(capture: Program, tmp_path: Path) -> None:
-    folder = Path(kvloupe.__file__).parents[3] / "assets/demo-model"
+    folder = Path(kvloupe.__file__).parents[2] / "assets/demo-model"
     if not folder.is_dir():
         pytest.skip("not in the repository")
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

@@ -463,8 +463,8 @@ def test_a_program_in_c_decides_as_python(tmp_path: Path) -> None:
     import shutil
 
     compiler = shutil.which("cc")
-    source = Path(kvloupe.__file__).parents[3] / "tests/examples/engine/keep.c"
-    header = Path(kvloupe.__file__).parents[3] / "analysis/engine/kvloupe_engine.h"
+    source = Path(kvloupe.__file__).parents[2] / "tests/examples/engine/keep.c"
+    header = Path(kvloupe.__file__).parents[2] / "analysis/engine/kvloupe_engine.h"
     if compiler is None or not source.is_file():
         pytest.skip("no C compiler, or not in the repository")
     (tmp_path / "kvloupe").mkdir()

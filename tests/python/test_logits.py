@@ -68,7 +68,7 @@ def test_the_last_norm_is_the_models(family: str, tmp_path: Path) -> None:
     x = x - centred * x.mean(-1, keepdims=True)
     assert np.abs(rms / np.sqrt((x ** 2).mean(-1)) - 1.0).max() < 1e-3
     assert np.abs(weight * x / rms[:, None] + bias - hidden).max() < 1e-3 * np.abs(hidden).max()
-    # The derivative that analysis/metric/logit_path.h writes down.
+    # The derivative that analysis/math/logit_path.h writes down.
     delta = np.random.default_rng(1).standard_normal(len(weight))
     for token in (0, 20, 49):
         normed, own = (hidden[token] - bias) / weight, delta - centred * delta.mean()

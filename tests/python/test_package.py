@@ -431,12 +431,12 @@ def test_the_command_line_captures(tmp_path: Path) -> None:
 
 
 def test_the_readmes_python_commands_run(tmp_path: Path) -> None:
-    root = Path(kvloupe.__file__).parents[3]
+    root = Path(kvloupe.__file__).parents[2]
     if not (root / "README.md").is_file():
         pytest.skip("not in the repository")
     lines = re.findall(r"^python (-.*)", (root / "README.md").read_text(), re.MULTILINE)
     (tmp_path / "assets").symlink_to(root / "assets")
     for line in lines:
         subprocess.run(f"{sys.executable} {line}", shell=True, check=True, cwd=tmp_path,
-                       env=os.environ | {"PYTHONPATH": str(root / "capture/python")})
+                       env=os.environ | {"PYTHONPATH": str(root / "python")})
     assert len(lines) >= 2 and (tmp_path / "strip.pdf").stat().st_size > 1000

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe::test {
 

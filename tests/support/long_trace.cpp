@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/matrix.h"
-#include "analysis/metric/attention.h"
+#include "analysis/base/core/matrix.h"
+#include "analysis/math/attention.h"
 #include "analysis/trace/half.h"
 #include "analysis/trace/trace_writer.h"
 #include "tests/support/model_attribute.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "analysis/record/layer_states.h"
+#include "analysis/replay/record/layer_states.h"
 #include "tests/support/synthetic_trace.h"
 
 namespace kvloupe::test {

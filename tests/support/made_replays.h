@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/layer_replay.h"
 #include "analysis/replay/replay.h"
 #include "analysis/replay/replay_json.h"

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 
 namespace kvloupe::test {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "analysis/metric/perturbation.h"
-#include "analysis/record/records.h"
+#include "analysis/math/perturbation.h"
+#include "analysis/replay/record/records.h"
 
 namespace kvloupe::test {
 

@@ -49,7 +49,7 @@
 #include <variant>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "tests/support/cells.h"
 #include "tests/support/error_of.h"
 #include "tests/support/made_replays.h"

@@ -2,7 +2,7 @@
 // tests/python/test_chat.py compares many models' templates with Transformers.
 #include "capture/tokenizer/chat_template.h"
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/tokenizer/jinja_template.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
 // SentencePiece library's ids; added tokens, BOS, and files that are hostile or broken.
 #include <sentencepiece_trainer.h>
 
-#include "analysis/utf8.h"
+#include "analysis/base/text/utf8.h"
 #include "capture/tokenizer/kinds/tokenizer_catalog.h"
 #include "capture/tokenizer/prompt.h"
 #include "capture/tokenizer/sentencepiece_model.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/spec.h"
 
 namespace kvloupe {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <span>
 
-#include "analysis/numeric/exponentials.h"
+#include "analysis/math/numeric/exponentials.h"
 #include "analysis/policy/kit/rows.h"
 
 namespace kvloupe {

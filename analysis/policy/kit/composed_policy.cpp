@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/numeric/float_rows.h"
+#include "analysis/base/core/error.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/policy/kit/known_scores.h"
 
 namespace kvloupe {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "analysis/numeric/statistics.h"
+#include "analysis/math/numeric/statistics.h"
 #include "analysis/policy/kit/nearest_word.h"
 
 namespace kvloupe {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <map>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe {
 

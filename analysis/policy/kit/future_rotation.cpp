@@ -1,5 +1,5 @@
 #include "analysis/policy/kit/future_rotation.h"
-#include "analysis/numeric/logit_rule.h"
+#include "analysis/math/numeric/logit_rule.h"
 
 #include <algorithm>
 #include <cmath>

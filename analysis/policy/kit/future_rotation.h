@@ -4,7 +4,7 @@
 
 #include <Eigen/Core>
 
-#include "analysis/metric/rope.h"
+#include "analysis/math/rope.h"
 #include "analysis/policy/kit/sequence_tables.h"
 
 namespace kvloupe {

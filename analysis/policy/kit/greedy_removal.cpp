@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "analysis/vector_clones.h"
+#include "analysis/base/system/vector_clones.h"
 
 namespace kvloupe {
 

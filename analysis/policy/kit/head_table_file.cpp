@@ -11,7 +11,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 namespace kvloupe {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
 #include "analysis/trace/safetensors_header.h"
 
 namespace kvloupe {

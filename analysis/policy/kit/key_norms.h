@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "analysis/numeric/float_rows.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/rows.h"
 

@@ -2,8 +2,8 @@
 
 #include <span>
 
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
 

@@ -5,7 +5,7 @@
 
 #include <Eigen/Core>
 
-#include "analysis/metric/rope.h"
+#include "analysis/math/rope.h"
 #include "analysis/policy/kit/policy.h"
 
 namespace kvloupe {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 
 namespace kvloupe {
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "analysis/metric/quantisation.h"
+#include "analysis/math/quantisation.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/kit/stages.h"

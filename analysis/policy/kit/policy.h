@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/numeric/exponentials.h"
-#include "analysis/numeric/logit_rule.h"
+#include "analysis/math/numeric/exponentials.h"
+#include "analysis/math/numeric/logit_rule.h"
 
 namespace kvloupe {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/trace_probe.h"
 
 namespace kvloupe {

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
+#include "analysis/base/core/progress.h"
 #include "analysis/policy/kit/known_scores.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/policy/kit/stages.h"
-#include "analysis/progress.h"
 #include "analysis/trace/layer_attention.h"
 #include "analysis/trace/model_info.h"
 #include "analysis/trace/probe_info.h"

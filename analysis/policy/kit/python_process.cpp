@@ -14,9 +14,9 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/progress.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/core/progress.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe {
 

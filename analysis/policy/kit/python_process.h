@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/child_process.h"
-#include "analysis/descriptor.h"
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
+#include "analysis/base/system/child_process.h"
+#include "analysis/base/system/descriptor.h"
 
 namespace kvloupe {
 

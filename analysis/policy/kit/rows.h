@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "analysis/matrix.h"
-#include "analysis/numeric/float_rows.h"
+#include "analysis/base/core/matrix.h"
+#include "analysis/math/numeric/float_rows.h"
 
 namespace kvloupe {
 

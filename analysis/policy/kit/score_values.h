@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/numeric/splitmix.h"
+#include "analysis/math/numeric/splitmix.h"
 #include "analysis/policy/kit/stages.h"
 
 namespace kvloupe {

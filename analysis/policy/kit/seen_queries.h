@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/matrix.h"
-#include "analysis/metric/rope.h"
+#include "analysis/base/core/matrix.h"
+#include "analysis/math/rope.h"
 #include "analysis/policy/kit/policy.h"
 
 namespace kvloupe {

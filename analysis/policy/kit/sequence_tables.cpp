@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/whole_pass.h"
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/user_files.h"
 
 namespace kvloupe {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "analysis/base/core/progress.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/probe_tables.h"
-#include "analysis/progress.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {

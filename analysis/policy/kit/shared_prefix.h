@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/trace/model_info.h"
 
 namespace kvloupe {

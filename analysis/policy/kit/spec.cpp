@@ -6,8 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "analysis/policy/policy_catalog.h"
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

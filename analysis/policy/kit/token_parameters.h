@@ -1,6 +1,6 @@
 #pragma once
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 
 namespace kvloupe {
 

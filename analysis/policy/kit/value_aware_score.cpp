@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "analysis/numeric/float_rows.h"
+#include "analysis/math/numeric/float_rows.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/score_values.h"
-#include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/rows.h"
 #include "analysis/policy/kit/sequence_tables.h"
 #include "analysis/policy/kit/shared_prefix.h"
@@ -11,7 +11,7 @@ namespace kvloupe {
 
 namespace {
 constexpr float kUnknown = -1.0F;
-constexpr Eigen::Index kTileRows = 64;
+constexpr Eigen::Index kRowsAtOnce = 64;
 }  // namespace
 
 ValueOutNorms::ValueOutNorms(const LayerContext& context, Norm norm)
@@ -56,9 +56,9 @@ void ValueOutNorms::compute(const CacheView& cache, int head, Eigen::Index first
                             Eigen::Index count) {
   const auto norms = norms_[static_cast<std::size_t>(head)].begin() + first;
   const SharedPrefix::Kind kind{layer_, head, norm_};
-  const auto rows_from = [&](Eigen::Index tile) { return std::min(kTileRows, count - tile); };
+  const auto rows_from = [&](Eigen::Index tile) { return std::min(kRowsAtOnce, count - tile); };
   std::vector<Eigen::Index> unknown;  // tiles of rows
-  for (Eigen::Index tile = 0; tile < count; tile += kTileRows) {
+  for (Eigen::Index tile = 0; tile < count; tile += kRowsAtOnce) {
     const auto tokens = shared_tokens(cache, head, first + tile, rows_from(tile));
     const std::vector<float> known = tokens ? shared_->norms(kind, *tokens) : std::vector<float>();
     if (known.empty()) unknown.push_back(tile);

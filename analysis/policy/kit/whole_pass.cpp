@@ -7,15 +7,15 @@
 #include <string>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/sequence_tables.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe {
 
 namespace {
-constexpr std::size_t kMostKept = std::size_t{1} << 23;  // entries of all tokens: some 160 MB
+constexpr std::size_t kMostPasses = std::size_t{1} << 23;  // entries of all tokens: some 160 MB
 
 std::string no_residual(const std::string& trace) {
   return trace +
@@ -99,7 +99,7 @@ std::shared_ptr<const WholePass::Attention> WholePass::attention(
     numbers_ -= found->second.entries.size();
     kept_.erase(found);
   }
-  if (numbers_ + entries.size() > kMostKept) {
+  if (numbers_ + entries.size() > kMostPasses) {
     kept_.clear();
     numbers_ = 0;
   }

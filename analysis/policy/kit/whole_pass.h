@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/matrix.h"
+#include "analysis/base/core/matrix.h"
 #include "analysis/policy/kit/policy.h"
 #include "analysis/policy/kit/spec.h"
 

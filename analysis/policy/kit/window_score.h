@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/stages.h"
-#include "analysis/policy/policy_catalog.h"
 
 namespace kvloupe {
 

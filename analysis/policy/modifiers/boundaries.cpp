@@ -1,6 +1,6 @@
 // boundaries: structural tokens are kept.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

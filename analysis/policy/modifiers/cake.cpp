@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/layer_preference.h"
 #include "analysis/policy/kit/probe_attention.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

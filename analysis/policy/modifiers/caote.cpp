@@ -1,7 +1,7 @@
 // caote: a score becomes the change of the output that removing the entry makes.
 
 #include "analysis/policy/kit/value_aware_score.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/score_values.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 
@@ -134,7 +134,7 @@ class ChunkScore : public ScoreOver {
   std::vector<float> scores_;  // [n], of all heads
 };
 
-std::string refusal(const SpecPart& own, const PolicySpec& spec) {
+std::string chunks_refusal(const SpecPart& own, const PolicySpec& spec) {
   if (own.count("few") >= own.count("length")) {
     return "few must be less than length: a chunk of " + std::to_string(own.count("length")) +
            " tokens cannot be cut down to " + std::to_string(own.count("few"));
@@ -175,7 +175,7 @@ void chunks(PolicyEntry& entry) {
         return make_copyable<ChunkScore>(part.count("length"), part.count("few"),
                                          context.model.num_kv_heads, std::move(base));
       }};
-  entry.refusal = refusal;
+  entry.refusal = chunks_refusal;
 }
 
 }  // namespace kvloupe::policies

@@ -4,7 +4,7 @@
 
 #include "analysis/policy/kit/top_selection.h"
 #include "analysis/policy/kit/value_out_norms.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -2,7 +2,7 @@
 
 #include "analysis/policy/kit/token_parameters.h"
 #include "analysis/policy/kit/token_rule.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -1,6 +1,6 @@
 // every: while the model writes, the policy acts at a cadence.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

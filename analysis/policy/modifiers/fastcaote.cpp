@@ -1,7 +1,7 @@
 // fastcaote: caote with the plain mean of the values in place of the output.
 
 #include "analysis/policy/kit/value_aware_score.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/policy/kit/known_scores.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -6,7 +6,7 @@
 
 #include "analysis/policy/kit/head_table_file.h"
 #include "analysis/policy/kit/layer_preference.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -1,9 +1,9 @@
 // keep: tokens that a person names are kept.
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/token_parameters.h"
 #include "analysis/policy/kit/token_rule.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

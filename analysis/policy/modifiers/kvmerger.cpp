@@ -5,11 +5,11 @@
 #include <numeric>
 #include <optional>
 
-#include "analysis/metric/rope.h"
+#include "analysis/math/rope.h"
 #include "analysis/policy/kit/merging_sets.h"
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/seen_queries.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

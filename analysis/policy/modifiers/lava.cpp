@@ -8,7 +8,7 @@
 #include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/window_score.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -1,6 +1,6 @@
 // only: the policy acts on the prompt alone, or only while the model writes.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -1,6 +1,6 @@
 // pages: blocks of tokens stay or go together, as engines with a paged cache hold them.
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/stages.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "analysis/policy/kit/token_rule.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "analysis/policy/kit/layer_preference.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe {
 

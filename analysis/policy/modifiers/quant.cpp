@@ -1,6 +1,6 @@
 // quant: the cache holds all but its last entries in few bits.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

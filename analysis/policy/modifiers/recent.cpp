@@ -1,6 +1,6 @@
 // recent: the last tokens are kept.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

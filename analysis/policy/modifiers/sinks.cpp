@@ -1,6 +1,6 @@
 // sinks: the first tokens are kept.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

@@ -1,6 +1,6 @@
 // slack: the policy waits until the budget is exceeded by more than so many entries.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/modifiers/modifiers.h"
 
 namespace kvloupe::policies {
 

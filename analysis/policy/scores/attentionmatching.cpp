@@ -4,10 +4,10 @@
 #include <limits>
 #include <memory>
 
-#include "analysis/metric/attention_matching.h"
+#include "analysis/math/attention_matching.h"
 #include "analysis/policy/kit/probe_tables.h"
 #include "analysis/policy/kit/seen_queries.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

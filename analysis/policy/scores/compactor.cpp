@@ -8,7 +8,7 @@
 #include "analysis/policy/kit/leverage_scores.h"
 #include "analysis/policy/kit/rows.h"
 #include "analysis/policy/kit/score_values.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -7,7 +7,7 @@
 
 #include "analysis/policy/kit/future_rotation.h"
 #include "analysis/policy/kit/head_table_file.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/rows.h"
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/whole_pass.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/future_rotation.h"
 #include "analysis/policy/kit/rows.h"
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/seen_queries.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 #include "analysis/trace/trace.h"
 
 namespace kvloupe::policies {

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/formula.h"
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/kit/value_out_norms.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

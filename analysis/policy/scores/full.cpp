@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "analysis/numeric/float_rows.h"
+#include "analysis/math/numeric/float_rows.h"
 #include "analysis/policy/kit/key_norms.h"
 #include "analysis/policy/kit/score_values.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

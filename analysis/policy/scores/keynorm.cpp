@@ -2,7 +2,7 @@
 
 #include "analysis/policy/kit/key_norms.h"
 #include "analysis/policy/kit/score_values.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -5,7 +5,7 @@
 
 #include "analysis/policy/kit/probe_attention.h"
 #include "analysis/policy/kit/probe_tables.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -1,7 +1,7 @@
 // longflow: the contribution of an entry to the present output.
 
 #include "analysis/policy/kit/score_values.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/kit/allowed_python.h"
 #include "analysis/policy/kit/python_process.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -1,7 +1,7 @@
 // qfilter: keys that lie where queries point.
 
 #include "analysis/policy/kit/seen_queries.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -1,6 +1,6 @@
 // sink: StreamingLLM, the first tokens and the most recent ones.
 
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

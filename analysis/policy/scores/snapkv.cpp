@@ -2,7 +2,7 @@
 
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/window_score.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <complex>
 
-#include "analysis/metric/rope.h"
+#include "analysis/math/rope.h"
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/seen_queries.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -1,7 +1,7 @@
 // valuerange: entries whose value spans a large range.
 
 #include "analysis/policy/kit/rows.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

@@ -9,7 +9,7 @@
 #include "analysis/policy/kit/score_values.h"
 #include "analysis/policy/kit/seen_queries.h"
 #include "analysis/policy/kit/window_score.h"
-#include "analysis/policy/policies.h"
+#include "analysis/policy/scores/scores.h"
 
 namespace kvloupe::policies {
 

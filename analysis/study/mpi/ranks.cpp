@@ -13,9 +13,9 @@
 #include <thread>
 #endif
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
 
 namespace kvloupe {
 

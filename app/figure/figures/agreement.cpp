@@ -1,6 +1,6 @@
 // How far policies agree on what to keep: Jaccard indices of their retained sets.
 
-#include "analysis/numeric/statistics.h"
+#include "analysis/math/numeric/statistics.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figures.h"

@@ -1,6 +1,6 @@
 // Angles of the keys to the mean key and of the queries to the mean query, head by head.
 
-#include "analysis/metric/angle.h"
+#include "analysis/math/angle.h"
 #include "app/figure/figures/distributions.h"
 #include "app/figure/figures/figures.h"
 

@@ -1,7 +1,7 @@
 // The attention map, recomputed from queries and keys.
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/attention_map.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/attention_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_margin.h"
 

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/perturbation.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/perturbation.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"

@@ -1,10 +1,10 @@
 // Effect of the prompt's block size on the kept tokens and on the output, side by side; and as a
 // figure of its own on the kept tokens of more policies.
 
-#include "analysis/measure/output_error.h"
-#include "analysis/numeric/statistics.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/numeric/statistics.h"
 #include "analysis/policy/published.h"
-#include "analysis/unknown.h"
+#include "analysis/replay/measure/output_error.h"
 #include "app/figure/figures/figures.h"
 
 namespace kvloupe::figure::block_size_figure {

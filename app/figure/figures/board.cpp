@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/study/paper_table.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"

@@ -1,7 +1,7 @@
 // CriticalKV's bounds beside the perturbation they bound, for one query head.
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/bounds.h"
+#include "analysis/math/bounds.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"
 

@@ -3,12 +3,12 @@
 
 #include <numeric>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/sink.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/math/sink.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "analysis/metric/rank_correlation.h"
+#include "analysis/math/rank_correlation.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/of_study.h"

@@ -2,10 +2,10 @@
 
 #include <chrono>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/typed_values.h"
-#include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 

@@ -1,7 +1,7 @@
 // Attention at each distance as a head's mean query and mean key predict it, beside the measured
 // attention.
 
-#include "analysis/metric/distance_kernel.h"
+#include "analysis/math/distance_kernel.h"
 
 #include "app/figure/figures/figures.h"
 

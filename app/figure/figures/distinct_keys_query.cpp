@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "analysis/metric/angle.h"
+#include "analysis/math/angle.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 

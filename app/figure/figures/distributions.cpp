@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/metric/norms.h"
+#include "analysis/math/norms.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/marks.h"
 #include "app/plot/panels.h"

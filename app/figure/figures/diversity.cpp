@@ -1,6 +1,6 @@
 // KeyDiff's objective as each policy reaches it, and the gap of its relaxation.
 
-#include "analysis/metric/diversity.h"
+#include "analysis/math/diversity.h"
 
 #include "analysis/policy/published.h"
 #include "app/figure/figures/figures.h"

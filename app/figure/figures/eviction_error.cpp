@@ -4,10 +4,10 @@
 #include <array>
 #include <tuple>
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/perturbation.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/perturbation.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/value_aware_score.h"
-#include "analysis/policy/policy_catalog.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "analysis/catalog.h"
+#include "analysis/base/text/catalog.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "app/figure/figures/figures.h"
 

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/figure/comparison.h"
 #include "app/figure/figures/line_panels.h"
 #include "app/figure/panel_figure.h"

@@ -1,6 +1,6 @@
 // The cache as a film strip: tokens along x, steps downwards.
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/head_sink.h"
 #include "app/figure/segment_band.h"

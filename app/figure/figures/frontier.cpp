@@ -1,8 +1,8 @@
 // Fewer bits or fewer entries: the loss against the bytes held, for policies with and without
 // quantisation, and the policy that loses least at each size.
 
-#include "analysis/metric/sink.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/math/sink.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/held_bytes.h"
 #include "analysis/replay/typed_values.h"

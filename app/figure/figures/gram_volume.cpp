@@ -1,7 +1,7 @@
 // The volume that each policy's retained keys span, over all heads.
 
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/published.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 

@@ -5,13 +5,13 @@
 #include <map>
 #include <numeric>
 
-#include "analysis/metric/head_roles.h"
-#include "analysis/metric/later_attention.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/head_roles.h"
+#include "analysis/math/later_attention.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_traces.h"
-#include "analysis/text.h"
-#include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 #include "app/plot/printable.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/metric/rank_correlation.h"
+#include "analysis/math/rank_correlation.h"
 #include "app/plot/marks.h"
 
 namespace kvloupe::figure {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
 #include "app/figure/panel_figure.h"
 #include "app/plot/value_axis.h"
 

@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "analysis/metric/angle.h"
-#include "analysis/metric/pca.h"
+#include "analysis/math/angle.h"
+#include "analysis/math/pca.h"
 #include "app/figure/figures/figures.h"
 
 namespace kvloupe::figure::keydiff_stages_figure {

@@ -1,6 +1,6 @@
 // Cosine of a token's key, and of its value, to those of the tokens before it.
 
-#include "analysis/metric/merging.h"
+#include "analysis/math/merging.h"
 #include "app/figure/figures/figures.h"
 
 namespace kvloupe::figure::local_similarity_figure {

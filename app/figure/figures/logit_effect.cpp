@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "analysis/measure/output_error.h"
-#include "analysis/metric/logit_path.h"
+#include "analysis/math/logit_path.h"
+#include "analysis/replay/measure/output_error.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/printable.h"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/ranges.h>
 
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/rows.h"
-#include "analysis/text.h"
 #include "analysis/trace/given_tokens.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_plot.h"

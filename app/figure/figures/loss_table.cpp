@@ -1,9 +1,9 @@
 // A table for a paper: the loss of each policy at each budget.
 
-#include "analysis/measure/foretold_answers.h"
 #include "analysis/policy/published.h"
 #include "analysis/policy/random_line.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/measure/foretold_answers.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/cell_maps.h"
 #include "app/figure/figures/figures.h"

@@ -1,6 +1,6 @@
 // Cosine of the mean key and the mean query of every query head.
 
-#include "analysis/metric/angle.h"
+#include "analysis/math/angle.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 

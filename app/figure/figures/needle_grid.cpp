@@ -1,7 +1,7 @@
 // Needles found in the model with each policy in its cache: prompt length × depth.
 
+#include "analysis/base/text/unknown.h"
 #include "analysis/study/study_statistics.h"
-#include "analysis/unknown.h"
 #include "app/figure/figures/cell_maps.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"

@@ -1,6 +1,6 @@
 // Lengths of keys, queries and values, head by head.
 
-#include "analysis/metric/norms.h"
+#include "analysis/math/norms.h"
 
 #include "app/figure/figures/distributions.h"
 #include "app/figure/figures/figures.h"

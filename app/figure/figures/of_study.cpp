@@ -11,12 +11,12 @@
 #include <set>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/nearest_word.h"
 #include "analysis/study/study_statistics.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/study_traces.h"
-#include "analysis/text.h"
 #include "app/plot/ticks.h"
 
 namespace kvloupe::figure {

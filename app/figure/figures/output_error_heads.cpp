@@ -4,11 +4,11 @@
 #include <map>
 #include <utility>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 

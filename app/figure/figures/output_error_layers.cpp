@@ -1,8 +1,8 @@
 // Relative output error of each layer under several policies.
 
-#include "analysis/measure/output_error.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/measure/output_error.h"
 #include "app/figure/figures/figures.h"
 
 namespace kvloupe::figure::output_error_layers_figure {

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <utility>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/head_roles.h"
-#include "analysis/metric/sink.h"
+#include "analysis/math/head_roles.h"
+#include "analysis/math/sink.h"
 #include "analysis/replay/follow.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/overview_measures.h"

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/metric/head_roles.h"
-#include "analysis/numeric/statistics.h"
+#include "analysis/math/head_roles.h"
+#include "analysis/math/numeric/statistics.h"
+#include "analysis/replay/measure/measure_catalog.h"
 
 namespace kvloupe::figure {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/measure/measure.h"
+#include "analysis/replay/measure/measure.h"
 #include "app/figure/figure.h"
 
 namespace kvloupe::figure {

@@ -1,6 +1,6 @@
 // Lemma 3.2 of KVMerger: what like keys say about their rotary pairs before RoPE.
 
-#include "analysis/metric/rope.h"
+#include "analysis/math/rope.h"
 
 #include "app/figure/figures/figures.h"
 

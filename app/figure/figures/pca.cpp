@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "analysis/metric/pca.h"
+#include "analysis/math/pca.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
 

@@ -1,7 +1,7 @@
 // Keys of one head in two components, a panel per policy, and the entries that all of them keep, in
 // one panel.
 
-#include "analysis/metric/pca.h"
+#include "analysis/math/pca.h"
 #include "analysis/policy/published.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"

@@ -1,6 +1,6 @@
 // By how much the second stage of CriticalKV reduces each query head's output perturbation.
 
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
 #include "app/figure/figures/cell_maps.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/stage_comparison.h"

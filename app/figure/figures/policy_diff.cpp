@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_plot.h"
 #include "app/plot/text_flow.h"

@@ -1,8 +1,8 @@
 // A predictor of each head's loss against the measured loss: a dot for each head.
 
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"
 #include "app/figure/figures/stage_comparison.h"

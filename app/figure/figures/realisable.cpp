@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "analysis/replay/ask.h"
 #include "analysis/replay/typed_values.h"

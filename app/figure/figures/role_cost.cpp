@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/text/unknown.h"
 #include "analysis/replay/follow.h"
-#include "analysis/unknown.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/strips.h"
 

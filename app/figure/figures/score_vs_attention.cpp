@@ -3,10 +3,10 @@
 
 #include <map>
 
-#include "analysis/metric/later_attention.h"
-#include "analysis/metric/rank_correlation.h"
-#include "analysis/numeric/statistics.h"
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/math/later_attention.h"
+#include "analysis/math/numeric/statistics.h"
+#include "analysis/math/rank_correlation.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"
 

@@ -1,7 +1,7 @@
 // Output error and effective members of KVMerger's merges against σ.
 
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/unknown.h"
+#include "analysis/base/text/unknown.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "app/figure/figures/figures.h"
 
 namespace kvloupe::figure::sigma_sweep_figure {

@@ -1,10 +1,10 @@
 // Cosine of every key (or value) to every other, at any zoom.
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/attention_map.h"
-#include "analysis/metric/pca.h"
-#include "analysis/metric/rank_correlation.h"
-#include "analysis/metric/similarity_map.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/attention_map.h"
+#include "analysis/math/pca.h"
+#include "analysis/math/rank_correlation.h"
+#include "analysis/math/similarity_map.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_margin.h"
 

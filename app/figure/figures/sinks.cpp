@@ -1,7 +1,7 @@
 // Attention sinks: how strong, what depends on them, and why they cost nothing to attend to.
 
-#include "analysis/metric/attention.h"
-#include "analysis/metric/sink.h"
+#include "analysis/math/attention.h"
+#include "analysis/math/sink.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/query_head_rows.h"
 

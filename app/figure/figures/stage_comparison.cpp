@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/replay/measure/measure_catalog.h"
 
 namespace kvloupe::figure {
 

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "analysis/metric/rank_correlation.h"
+#include "analysis/math/rank_correlation.h"
 #include "analysis/study/study_statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/head_scatter.h"

@@ -3,8 +3,8 @@
 
 #include <map>
 
+#include "analysis/base/text/unknown.h"
 #include "analysis/study/study_statistics.h"
-#include "analysis/unknown.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/figures/of_study.h"
 

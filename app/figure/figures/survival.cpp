@@ -1,6 +1,6 @@
 // Heads × tokens: the step at which each token left each head.
 
-#include "analysis/numeric/statistics.h"
+#include "analysis/math/numeric/statistics.h"
 #include "app/figure/figures/figures.h"
 #include "app/plot/map_plot.h"
 

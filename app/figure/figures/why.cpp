@@ -1,6 +1,6 @@
 // Why one token stays or leaves: its score and rank against those needed to stay, step by step.
 
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/explain.h"
 #include "app/figure/figures/figures.h"
 #include "app/figure/token_state.h"

@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/text.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/follow.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/study_results.h"
 #include "analysis/study/study_table.h"
 #include "analysis/study/study_traces.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/segments.h"
 #include "analysis/trace/trace_size.h"
-#include "analysis/user_files.h"
 #include "app/demo/demo_trace.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/plot/printable.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "app/job/computed.h"
 #include "app/job/eval_case_job.h"
 #include "app/job/job_queue.h"

@@ -2,7 +2,7 @@
 
 #include <imgui.h>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/interventions.h"
 #include "app/session/view_catalog.h"

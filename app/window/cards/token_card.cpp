@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/plot/printable.h"
 #include "app/window/cards/card.h"
 #include "app/window/cards/intervene.h"
@@ -17,7 +17,7 @@ namespace kvloupe::window {
 
 namespace {
 
-constexpr float kWidth = 336.0F;
+constexpr float kTokenCardWidth = 336.0F;
 constexpr float kChart = 48.0F;
 
 const StepReason* reason_at(const TokenExplanation& life, int step) {
@@ -176,7 +176,7 @@ void TokenCard::draw(const PanelContext& c) {
   std::string heading = fmt::format("Token {}", count_text(token));
   if (at < table.text.size()) heading += fmt::format(" “{}”", figure::printable(table.text[at]));
   const float height = c.state.policy_b_on ? 416.0F : 272.0F;
-  if (begin_card(c, "token", at_, kWidth, height, heading)) open_ = false;
+  if (begin_card(c, "token", at_, kTokenCardWidth, height, heading)) open_ = false;
   const float inner = ImGui::GetContentRegionAvail().x;
   std::string where =
       fmt::format("layer {}, head {}", c.state.selection.layer, c.state.selection.head);

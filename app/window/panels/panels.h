@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "app/window/panels/policy_editor.h"
+#include "app/window/panels/token_text.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/text_search.h"
-#include "app/window/widgets/token_text.h"
 
 namespace kvloupe::window {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
-#include "analysis/policy/outside_parts.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/typed_number.h"
+#include "analysis/policy/kit/outside_parts.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/published.h"
-#include "analysis/typed_number.h"
 #include "app/window/widgets/key_input.h"
 #include "app/window/widgets/marks.h"
 

@@ -8,15 +8,15 @@
 #include <optional>
 #include <span>
 
-#include "analysis/error.h"
-#include "analysis/measure/foretold_answers.h"
-#include "analysis/measure/measure_catalog.h"
+#include "analysis/base/core/error.h"
 #include "analysis/policy/comparison_terms.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/replay/compression.h"
 #include "analysis/replay/drift.h"
 #include "analysis/replay/held_bytes.h"
+#include "analysis/replay/measure/foretold_answers.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/trace/layer_kinds_text.h"
 #include "analysis/trace/trace_size.h"
 #include "app/window/panels/panels.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/replay/follow.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/plot/printable.h"

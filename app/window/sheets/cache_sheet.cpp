@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/trace/trace_size.h"
 #include "app/demo/demo_trace.h"
 #include "app/window/sheets/sheet_form.h"

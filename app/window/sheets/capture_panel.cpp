@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/user_files.h"
+#include "analysis/base/text/text.h"
 #include "analysis/policy/kit/spec.h"
 #include "analysis/replay/replay.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
-#include "analysis/user_files.h"
 #include "app/window/state/jobs.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/widgets/numbers.h"

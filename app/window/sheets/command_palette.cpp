@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/policy/kit/spec.h"
-#include "analysis/policy/policy_catalog.h"
 #include "analysis/policy/published.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "app/request/command_line.h"
 #include "app/window/state/panel_context.h"
 #include "app/window/state/preferences.h"

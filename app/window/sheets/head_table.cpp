@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "analysis/error.h"
-#include "analysis/typed_number.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/typed_number.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/figure/figures/overview_measures.h"
 #include "app/session/view_catalog.h"

@@ -16,7 +16,7 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/window/shell/input_queue.h"
 #include "app/window/widgets/window_colours.h"
 

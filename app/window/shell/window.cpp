@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/output_file.h"
 #include "analysis/trace/model_files.h"
 #include "app/request/command_line.h"
 #include "app/scene/png_encoder.h"

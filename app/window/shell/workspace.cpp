@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/policy/policy_catalog.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/text/text.h"
+#include "analysis/policy/kit/policy_catalog.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/study_traces.h"
-#include "analysis/text.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/shared_weights.h"
 #include "app/figure/figures/figure_catalog.h"

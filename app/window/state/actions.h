@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "analysis/trace/trace.h"
 #include "app/session/state.h"
 #include "app/window/state/results.h"

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
 #include "analysis/evaluation/evaluation.h"
-#include "analysis/output_file.h"
 #include "analysis/replay/follow_json.h"
 #include "analysis/replay/typed_values.h"
 #include "analysis/study/head_advice.h"

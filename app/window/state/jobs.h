@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/metric/sink.h"
+#include "analysis/math/sink.h"
 #include "app/demo/demo_trace.h"
 #include "app/job/computed.h"
 #include "app/session/finding.h"

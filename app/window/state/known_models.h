@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/progress.h"
+#include "analysis/base/core/progress.h"
 
 namespace kvloupe::window {
 

@@ -7,7 +7,7 @@
 #include <exception>
 #include <utility>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/lesson/page_view.h"
 #include "app/window/state/panel_context.h"
 

@@ -3,11 +3,11 @@
 #include <system_error>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/system/user_files.h"
 #include "analysis/plugin/load_plugin.h"
-#include "analysis/read_file.h"
-#include "analysis/user_files.h"
 #include "app/session/session.h"
 
 namespace kvloupe::window {

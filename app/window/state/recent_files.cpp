@@ -5,9 +5,9 @@
 #include <system_error>
 #include <utility>
 
-#include "analysis/error.h"
-#include "analysis/output_file.h"
-#include "analysis/user_files.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/output_file.h"
+#include "analysis/base/system/user_files.h"
 #include "app/window/state/panel_context.h"
 
 namespace kvloupe::window {

@@ -1,6 +1,6 @@
 #include "app/window/state/results.h"
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/replay/drift.h"
 #include "analysis/trace/trace_check.h"
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "analysis/measure/measure_catalog.h"
 #include "analysis/replay/ask.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
 
 namespace kvloupe::window {

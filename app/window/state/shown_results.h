@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/record/records.h"
+#include "analysis/replay/record/records.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/given_tokens.h"
 #include "app/figure/replay_service.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/replay/replay.h"
 #include "analysis/trace/segments.h"
 #include "app/figure/figures/figure_catalog.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/scene/style.h"
 #include "app/session/view_catalog.h"

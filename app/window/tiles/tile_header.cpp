@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/replay/typed_values.h"
 #include "app/figure/figures/of_study.h"
 #include "app/window/state/layouts.h"

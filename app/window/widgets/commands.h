@@ -151,8 +151,10 @@ struct CommandRow {
   std::optional<Command> presenting{};  // what the key stands for while presenting
 };
 
+/// As shell/commands.cpp lists them; the widgets alone link without this list.
+extern "C" [[gnu::weak]] std::span<const CommandRow> kvloupe_list_commands();
 /// Every command, in the order of the help sheet.
-std::span<const CommandRow> commands();
+inline std::span<const CommandRow> commands() { return kvloupe_list_commands(); }
 
 /// nullptr for `none`.
 const CommandRow* find_command(Command command);

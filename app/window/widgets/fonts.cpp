@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "app/scene/font_config.h"
 #include "app/scene/text_metrics.h"
 

@@ -7,7 +7,7 @@
 #include <clocale>
 #include <cwctype>
 
-#include "analysis/utf8.h"
+#include "analysis/base/text/utf8.h"
 #include "app/window/widgets/numbers.h"
 
 #if defined(__APPLE__)

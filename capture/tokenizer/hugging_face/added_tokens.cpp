@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

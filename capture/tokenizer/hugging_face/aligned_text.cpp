@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

@@ -5,8 +5,8 @@
 #include <queue>
 #include <tuple>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

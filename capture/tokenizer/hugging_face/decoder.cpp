@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/hugging_face/aligned_text.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/byte_alphabet.h"

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/hugging_face/added_tokens.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"
 #include "capture/tokenizer/hugging_face/decoder.h"

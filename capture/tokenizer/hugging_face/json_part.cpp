@@ -1,6 +1,6 @@
 #include "capture/tokenizer/hugging_face/json_part.h"
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "capture/tokenizer/tokenizer.h"
 
 namespace kvloupe {

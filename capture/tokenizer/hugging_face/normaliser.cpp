@@ -4,7 +4,7 @@
 
 #include <utf8proc.h>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/hugging_face/regex.h"
 #include "capture/tokenizer/unicode.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/text.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/hugging_face/aligned_text.h"
 #include "capture/tokenizer/hugging_face/byte_alphabet.h"
 #include "capture/tokenizer/hugging_face/regex.h"

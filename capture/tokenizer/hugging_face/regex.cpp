@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
 #include "capture/tokenizer/unicode.h"
 
 namespace kvloupe {

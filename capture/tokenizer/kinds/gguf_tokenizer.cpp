@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/error.h"
-#include "analysis/text.h"
-#include "analysis/utf8.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/text/text.h"
+#include "analysis/base/text/utf8.h"
 #include "capture/gguf/gguf_config.h"
 #include "capture/gguf/gguf_model.h"
 #include "capture/tokenizer/hugging_face/bpe_model.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "analysis/error.h"
-#include "analysis/read_file.h"
+#include "analysis/base/core/error.h"
+#include "analysis/base/system/read_file.h"
 #include "analysis/trace/model_files.h"
 #include "analysis/trace/sha256.h"
 #include "capture/gguf/gguf_model.h"

@@ -18,7 +18,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "analysis/error.h"
+#include "analysis/base/core/error.h"
 #include "analysis/trace/trace.h"
 #include "capture/checkpoint/safetensors.h"
 #include "capture/model/load_transformer.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "analysis/freed_memory.h"
+#include "analysis/base/system/freed_memory.h"
 #include "analysis/replay/replay.h"
 #include "tests/bench/resources.h"
 

@@ -13,10 +13,10 @@
 #include <functional>
 #include <string>
 
-#include "analysis/freed_memory.h"
-#include "analysis/measure/measure_catalog.h"
-#include "analysis/record/layer_states.h"
+#include "analysis/base/system/freed_memory.h"
+#include "analysis/replay/measure/measure_catalog.h"
 #include "analysis/replay/measure_replay.h"
+#include "analysis/replay/record/layer_states.h"
 #include "analysis/replay/replay.h"
 #include "tests/bench/resources.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "analysis/freed_memory.h"
+#include "analysis/base/system/freed_memory.h"
 #include "tests/app/virtual_display.h"
 #include "tests/app/window_driver.h"
 #include "tests/bench/resources.h"
