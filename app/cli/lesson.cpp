@@ -12,14 +12,17 @@
 #include "analysis/base/text/text.h"
 #include "analysis/base/text/utf8.h"
 #include "analysis/replay/drift.h"
+#include "analysis/replay/typed_values.h"
 #include "app/cli/commands.h"
 #include "app/cli/figure_options.h"
 #include "app/cli/shared_options.h"
+#include "app/demo/demo_trace.h"
 #include "app/document/set_text.h"
 #include "app/lesson/lesson.h"
 #include "app/lesson/page_view.h"
 #include "app/lesson/site.h"
 #include "app/lesson/written_lesson.h"
+#include "app/trace_page/trace_page.h"
 
 namespace kvloupe::cli::lesson_verb {
 
@@ -106,23 +109,31 @@ int write_made(const std::string& path, const lesson::Lesson& chosen,
   return made.problems.empty() ? 0 : 1;
 }
 
-/// The files of `kvloupe page` and of scripts/site.sh, where the folder has them.
+/// The lessons, and the demo's trace as a page of its own; links to the documentation where
+/// scripts/site.sh has put it.
 int write_site(const std::string& folder) {
   make_folder(folder);
-  std::vector<figure::document::Link> also;
-  for (const auto& [words, file] :
-       {figure::document::Link{"The demo's trace: every policy, budget and step", "trace.html"},
-        figure::document::Link{"Documentation", "docs/index.html"}}) {
-    if (std::filesystem::exists(std::filesystem::path(folder) / file))
-      also.emplace_back(words, file);
-  }
-  const figure::TextMetrics fonts;
-  warn_about_fonts(fonts);
-  Progress progress;
-  const auto problems = lesson::write_site(folder, also, fonts, progress, [](const auto& name) {
+  const auto said = [](const std::string& name) {
     std::printf("%s\n", name.c_str());
     std::fflush(stdout);
-  });
+  };
+  Progress progress;
+  const trace_page::PageRequest demo{.policies = parse_policy_list(trace_page::kUsualPolicies),
+                                     .budgets = parse_budgets(trace_page::kUsualBudgets),
+                                     .output = "trace.html",
+                                     .typed_policies = trace_page::kUsualPolicies,
+                                     .typed_budgets = trace_page::kUsualBudgets};
+  const std::filesystem::path root = folder;
+  write_whole_file((root / demo.output).string(),
+                   make_page(Trace(demo::demo_trace({}, progress)), demo, progress));
+  said(demo.output);
+  std::vector<figure::document::Link> also = {
+      {"The demo's trace: policies, budgets and steps", demo.output}};
+  if (std::filesystem::exists(root / "docs/index.html"))
+    also.emplace_back("Documentation", "docs/index.html");
+  const figure::TextMetrics fonts;
+  warn_about_fonts(fonts);
+  const auto problems = lesson::write_site(root, also, fonts, progress, said);
   report(problems);
   return problems.empty() ? 0 : 1;
 }

@@ -33,7 +33,7 @@ def test_has_every_lesson_and_page_of_docs(site):
         assert f"{lesson.stem}.html" in names
     for page in (ROOT / "docs").glob("*.md"):
         assert f"docs/{page.stem}.html" in names
-    assert {"index.html", "glossary.html", "claims.html", "docs/index.html"} <= names
+    assert {"index.html", "trace.html", "glossary.html", "claims.html", "docs/index.html"} <= names
 
 
 def test_links_lead_somewhere(site):
