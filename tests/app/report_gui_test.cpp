@@ -55,7 +55,7 @@ TEST(ReportWindow, SavesTheReportOfTheOpenStudyAsItsViewAsks) {
   EXPECT_TRUE(w.notice_is_error);
 }
 
-TEST(ReportWindow, SavesTheTraceAsAPage) {
+TEST(ReportWindow, SavesTheTraceAndAFindingAsPages) {
   if (const std::string problem = need_display(); !problem.empty()) GTEST_SKIP() << problem;
   const TemporaryFolder folder;
   write_synthetic_trace(folder / "trace.h5");
@@ -72,6 +72,15 @@ TEST(ReportWindow, SavesTheTraceAsAPage) {
   EXPECT_THAT(w.notice, HasSubstr("Written: "));
   EXPECT_THAT(file_text(folder / "page.html"),
               AllOf(HasSubstr("kvloupe page "), HasSubstr("keydiff,h2o"), HasSubstr("10%,25%,50%")));
+  w.state.followed = "5-7";
+  driver.press_on("##MainMenuBar", {"##menubar", "File", ""}).frames(2);
+  driver.press_on("##Menu_00", {"Save finding…", ""}).frames(2);
+  driver.key(GLFW_KEY_ENTER);  // finding.html, beside the trace
+  driver.settle();
+  driver.frames(3);
+  EXPECT_THAT(w.notice, HasSubstr("Written: "));
+  EXPECT_THAT(file_text(folder / "finding.html"),
+              AllOf(HasSubstr("<h1>Tokens 5–7 under keydiff"), HasSubstr("kvloupe follow ")));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ bool fits(const fs::path& file, FilePanel::Purpose purpose) {
   }
   if (purpose == Purpose::open_prompts) return suffix == ".jsonl" || suffix == ".json";
   if (purpose == Purpose::save_report) return suffix == ".html" || suffix == ".pdf";
-  if (purpose == Purpose::save_page) return suffix == ".html";
+  if (purpose == Purpose::save_page || purpose == Purpose::save_finding) return suffix == ".html";
   if (purpose == Purpose::save_head_table)
     return suffix == ".csv" || suffix == ".npy" || suffix == ".json";
   if (purpose == Purpose::open_prompt) return suffix == ".txt" || suffix == ".md" || suffix.empty();
@@ -44,6 +44,7 @@ const char* new_name(FilePanel::Purpose purpose) {
   return purpose == FilePanel::Purpose::save_session      ? "session.json"
          : purpose == FilePanel::Purpose::save_report     ? "report.html"
          : purpose == FilePanel::Purpose::save_page       ? "page.html"
+         : purpose == FilePanel::Purpose::save_finding    ? "finding.html"
          : purpose == FilePanel::Purpose::save_head_table ? "heads.csv"
                                                           : nullptr;
 }
@@ -112,6 +113,7 @@ bool FilePanel::draw(const Fonts& fonts, const WindowColours& colours) {
                       : purpose_ == Purpose::open_prompts ? "Choose prompts with their answers"
                       : purpose_ == Purpose::save_report  ? "Save the report: FILE.html or FILE.pdf"
                       : purpose_ == Purpose::save_page    ? "Save as page: FILE.html"
+                      : purpose_ == Purpose::save_finding ? "Save the finding: FILE.html"
                       : purpose_ == Purpose::save_head_table
                           ? "Save entries by head: FILE.csv, FILE.npy or FILE.json"
                           : "Save the session";

@@ -26,6 +26,7 @@ class FilePanel {
     open_prompts,
     save_report,
     save_page,
+    save_finding,
     save_head_table
   };
 

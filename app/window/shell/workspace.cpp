@@ -685,6 +685,9 @@ void Workspace::take_chosen_file() {
       case FilePanel::Purpose::save_page:
         report_.start_page(context(), files.chosen());
         break;
+      case FilePanel::Purpose::save_finding:
+        report_.start_finding(context(), files.chosen());
+        break;
       case FilePanel::Purpose::save_head_table:
         report_.start_table(context(), files.chosen());
         break;

@@ -15,6 +15,7 @@
 #include "analysis/study/head_advice.h"
 #include "app/figure/figures/figure_catalog.h"
 #include "app/job/assets.h"
+#include "app/report/finding_page.h"
 #include "app/report/report.h"
 #include "app/trace_page/trace_page.h"
 #include "app/window/state/panel_context.h"
@@ -157,47 +158,99 @@ void ReportJob::start_page(const PanelContext& c, const std::string& path) {
   });
 }
 
+namespace {
+/// What the state follows under policy A.
+struct FollowedState {
+  TracePointer trace;
+  EvaluationPointer rescue;  // of these tokens, this policy and this budget; or null
+  std::shared_ptr<figure::ReplayService> replays;
+  PolicySpec policy;
+  Budget budget;
+  std::vector<int> tokens;
+  int entries = 0, block = 0;
+  std::optional<Compression> compression;
+};
+
+/// Throws UsageError for tokens that the trace lacks.
+FollowedState followed_state(const PanelContext& c, const TracePointer& trace) {
+  FollowedState now{trace,
+                    c.results.rescue(),
+                    c.results.replays(),
+                    c.state.policy_a,
+                    c.state.budget,
+                    named_tokens(*trace, c.state.followed),
+                    c.state.budget.resolve(trace->run().prompt_length),
+                    c.state.block,
+                    c.state.compression};
+  if (now.rescue && (now.rescue->rescue->tokens != now.tokens ||
+                     now.rescue->rescue->policy != now.policy.text() ||
+                     now.rescue->rescue->budget != now.entries))
+    now.rescue = nullptr;
+  return now;
+}
+
+/// Follows it; `use` takes the source of the finding.
+template <typename Use>
+auto with_finding(const FollowedState& now, const std::string& model, Progress& progress,
+                  const Use& use) {
+  ReplayRequest wanted{.policy = now.policy,
+                       .budget = now.entries,
+                       .block = now.block,
+                       .compression = now.compression,
+                       .metrics = false,
+                       .followed = now.tokens,
+                       .background = true};
+  const auto reads = now.replays->reads(*now.trace, now.tokens, true, progress);
+  const auto replay = now.replays->get(*now.trace, wanted, progress);
+  const AskOptions asking{.background = true, .states = &now.replays->states()};
+  Progress part(progress, 0);
+  const std::vector<FollowedHead> heads = follow(
+      *replay, *reads, now.tokens, restored_heads(*now.trace, *replay, now.tokens, asking, part));
+  const std::string text = now.policy.text(), budget = now.budget.text();
+  return use(FindingSource{*now.trace, now.tokens, text, budget, now.entries, now.block,
+                           now.compression, heads, restored_over(*now.trace, *replay),
+                           now.rescue ? &*now.rescue->rescue : nullptr, model});
+}
+}  // namespace
+
+void ReportJob::start_finding(const PanelContext& c, const std::string& path) {
+  const TracePointer trace = c.results.trace();
+  if (!trace) throw UsageError("Open a trace first.");
+  if (!path.ends_with(".html")) throw UsageError(path + ": must end in .html");
+  refuse_own_input(path, {trace->path()});
+  const figure::TextMetrics* fonts = &c.metrics;
+  written_.start(c.results.comparing(), [=, now = followed_state(c, trace)](Progress& progress) {
+    const request::FigureMaker maker({.traces = {trace}},
+                                     std::make_shared<request::FigureService>(now.replays));
+    write_whole_file(path, with_finding(now, {}, progress, [&](const FindingSource& source) {
+                       return figure::document::write_page(
+                           report::finding_page(source, maker, *fonts, progress));
+                     }));
+    return "Written: " + path;
+  });
+}
+
 void FindingJob::request(const PanelContext& c, const std::string& model) {
   const TracePointer trace = c.results.trace();
   if (!trace) return finding_.clear();
-  Key key{c.results.trace_key(), {}, model,         c.state.policy_a,
-          c.state.budget,        {}, c.state.block, c.state.compression};
-  const int entries = key.budget.resolve(trace->run().prompt_length);
+  FollowedState now;
   try {
-    key.tokens = named_tokens(*trace, c.state.followed);
+    now = followed_state(c, trace);
   } catch (const UsageError&) {
     return finding_.clear();  // told where it is typed
   }
-  // An open rescue counts only if it is for these tokens, this policy and this budget.
-  EvaluationPointer rescue = c.results.rescue();
-  if (rescue &&
-      (rescue->rescue->tokens != key.tokens || rescue->rescue->policy != key.policy.text() ||
-       rescue->rescue->budget != entries)) {
-    rescue = nullptr;
-  }
-  if (rescue) key.rescue = rescue->path.string() + rescue->identity;
-  finding_.request(c.results.comparing(), key,
-                   [trace, key, entries, rescue, replays = c.results.replays()](Progress& progress,
-                                                                                const auto&) {
-                     ReplayRequest wanted{.policy = key.policy,
-                                          .budget = entries,
-                                          .block = key.block,
-                                          .compression = key.compression,
-                                          .metrics = false,
-                                          .followed = key.tokens,
-                                          .background = true};
-                     const auto reads = replays->reads(*trace, key.tokens, true, progress);
-                     const auto replay = replays->get(*trace, wanted, progress);
-                     const AskOptions asking{.background = true, .states = &replays->states()};
-                     Progress part(progress, 0);
-                     const std::vector<FollowedHead> heads =
-                         follow(*replay, *reads, key.tokens,
-                                restored_heads(*trace, *replay, key.tokens, asking, part));
-                     const std::string text = key.policy.text(), budget = key.budget.text();
-                     return finding({*trace, key.tokens, text, budget, entries, key.block,
-                                     key.compression, heads, restored_over(*trace, *replay),
-                                     rescue ? &*rescue->rescue : nullptr, key.model});
-                   });
+  const Key key{c.results.trace_key(),
+                now.rescue ? now.rescue->path.string() + now.rescue->identity : "",
+                model,
+                now.policy,
+                now.budget,
+                now.tokens,
+                now.block,
+                now.compression};
+  finding_.request(c.results.comparing(), key, [now, model](Progress& progress, const auto&) {
+    return with_finding(now, model, progress,
+                        [](const FindingSource& source) { return finding(source); });
+  });
 }
 
 void copy_finding(const PanelContext& c, const Finding& finding) {

@@ -49,7 +49,7 @@ std::string demo_model_folder();
 struct PanelContext;
 
 /// Writes a file for other readers in the background: of the open study a report, or a table of
-/// entries by head; of the open trace its page.
+/// entries by head; of the open trace its page, or a finding.
 class ReportJob {
  public:
   /// Writes FILE.html or FILE.pdf. Loss, limit and risk are those of the view `certificate` where a
@@ -62,6 +62,8 @@ class ReportJob {
   /// Writes the trace under policies A and B, at the state's budget and the usual ones of
   /// `kvloupe page`, as FILE.html. Throws UsageError and FileError as plan_page() and start() do.
   void start_page(const PanelContext& context, const std::string& path);
+  /// Writes the finding about the followed tokens under policy A as FILE.html. Throws as start().
+  void start_finding(const PanelContext& context, const std::string& path);
   /// Call once per frame.
   void follow(const PanelContext& context) { written_.follow(context); }
   bool writing() const { return written_.writing(); }

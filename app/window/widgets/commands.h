@@ -80,6 +80,7 @@ enum class Command {
   export_view,
   save_report,
   save_page,
+  save_finding,
   save_head_table,
   copy_finding,
   new_capture,
