@@ -246,7 +246,7 @@ class Filling {
       for (const Part& part : parts_) {
         for (const std::string& policy : part.policies) {
           const PaperPolicy one{policy, (chance ? "chance: " : "") + policy, ""};
-          if ((parse_policy(policy).score().name == "random") == chance &&
+          if (has_trait(parse_policy(policy), &PolicyTraits::is_chance) == chance &&
               std::none_of(policies_.begin(), policies_.end(),
                            [&](const PaperPolicy& other) { return other.spec == policy; }))
             policies_.push_back(one);
