@@ -36,7 +36,7 @@ make_venv() {
   shift
   export KVLOUPE=$PWD/build/bin/kvloupe KVLOUPE_CAPTURE=$PWD/build/bin/kvloupe-capture
   make_shared_venv
-  wanted="${shared_packages[*]} and $*"
+  wanted="${shared_packages[*]} and $* and python/"
   [ "$(cat "$folder/installed" 2> /dev/null)" = "$wanted" ] && return
   python3 -m venv --clear "$folder"
   site_packages build/torch > "$(site_packages "$folder")/shared.pth"
