@@ -418,7 +418,7 @@ class _Study:
         if joint[0][:common] != begun or len(joint[0]) == common:  # letters of both are one token
             own = [token for token, name in zip(*encoded(self.tokenizer, [("question", question)])) if name != "special"]
             joint = [*begun, *own], [*names, *["question"] * len(own)]
-        return _Prompt(*joint, [], 0, common, len(ids))
+        return _Prompt(*joint, [], 0, common=common, first=len(ids))
 
 
 class _Hidden:

