@@ -206,6 +206,10 @@ class Filling {
     }
     if (is(PaperLayout::board)) take_policies();
     for (const PaperPolicy& policy : policies_) specs_[&policy] = parse_policy(policy.spec).text();
+    one_score_ =
+        is(PaperLayout::board) && std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
+          return task.measure.name == tasks_.front().measure.name;
+        });
     averaged_ = tasks_.size() > 1 && std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& t) {
                   const StudyMeasure &a = t.measure, &b = tasks_.front().measure;
                   return a.share == b.share && a.better == b.better && a.unit == b.unit;
@@ -314,8 +318,8 @@ class Filling {
     } else if (down == tasks_down) {
       for (const std::size_t t : tasks_of(part)) {
         const Task& task = tasks_[t];
-        places.push_back(
-            {nullptr, "", t, down ? "" : task.measure.title, down ? task.name() : task.set});
+        places.push_back({nullptr, "", t, down || one_score_ ? "" : task.measure.title,
+                          down ? task.name() : task.set});
       }
       if (averaged_ && places.size() > 1)
         places.push_back({nullptr, "", kAverageOf, "", down ? "Ave." : "Avg."});
@@ -499,7 +503,7 @@ class Filling {
         if (const std::size_t own = part.place(task); own < part.tasks.size())
           prompts = std::max(prompts, part.prompts[own].size());
       }
-      counts.push_back(fmt::format("{} ({})", task.name(), prompts));
+      counts.push_back(fmt::format("{} ({})", one_score_ ? task.set : task.name(), prompts));
     }
     std::vector<std::string>& notes = filled_.notes;
     notes = {fmt::format("Means over prompts{}, with 95 % intervals in brackets.",
@@ -534,6 +538,7 @@ class Filling {
   std::vector<std::string> budgets_;
   std::map<const PaperPolicy*, std::string> specs_;  // canonical
   bool averaged_ = false;
+  bool one_score_ = false;  // of a board: columns need no more than the tasks' names
   FilledTable filled_;
 };
 }  // namespace

@@ -275,7 +275,7 @@ TEST_F(PaperTables, TheBoardHasABlockOfRowsForEachBudgetAndMarksTies) {
   EXPECT_THAT(markdown, HasSubstr("**Board.**"));
   EXPECT_THAT(markdown, HasSubstr("*m, 0.9 removed*"));
   EXPECT_THAT(markdown, HasSubstr("Score: needle_found."));
-  EXPECT_THAT(markdown, HasSubstr("Needles found, 256 tokens (4)"));
+  EXPECT_THAT(markdown, HasSubstr("256 tokens (4)"));
   EXPECT_THAT(table_text(table, TableForm::latex), HasSubstr("\\toprule"));
   const std::string csv = table_text(table, TableForm::csv);
   EXPECT_THAT(csv, HasSubstr("prompts,best,ties\n"));

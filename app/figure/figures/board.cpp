@@ -42,7 +42,7 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
       if (!cell.value) continue;
       y.add(cell.value->mean);
       if (cell.policy == kFullCache) {
-        panel.levels = {{cell.value->mean, ""}};
+        panel.levels = {{cell.value->mean, "full cache"}};
         continue;
       }
       if (!shares && percent_of(cell.budget)) continue;  // has no place among counts
@@ -63,13 +63,17 @@ std::unique_ptr<const Figure> compute(const FigureInput& input, Progress& progre
     panel.x = shares ? x_axis("Removed (share of the prompt)", within(x.padded(), kShare))
                      : x_axis("Budget N (entries)", x.padded_log(), AxisScale::log);
     const bool percent = table.rows.front().cells[c].decimals >= 0;
+    if (percent) {  // one scale for all tasks
+      y.add(kPercent.least);
+      y.add(kPercent.most);
+    }
     panel.y = y_axis(percent ? "Score (%)" : "Score",
                      percent ? within(y.padded(), kPercent) : y.padded());
     figure->panels.push_back(std::move(panel));
   }
   figure->legend = true;
   figure->caption_text =
-      "Each policy’s score by task and by what it removes. Dashed: the full cache. " +
+      "Each policy’s score by task and by what it removes. The table has the intervals. " +
       table.notes[0] + " " + table.notes[2] + " " + table.notes[3];
   return figure;
 }
